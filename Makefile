@@ -8,6 +8,7 @@ PYTEST := $(VENV)/python -m pytest
 UV     := build/uv/bin/uv
 PARTS  := docs/site proto p4 db service dns-updater client tray-ui ipsec deploy/lab deploy/dependencies switch-targets
 CONTROLLER := service db dns-updater
+CLIENT := client tray-ui ipsec proto
 # The switch that the gateway of the lab, of the end-to-end tests and of the conformance tests is: sluice or bmv2.
 TARGET ?= sluice
 # The lab needs root for its namespaces; nothing outside of them is touched.
@@ -24,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check check-rust check-others audit bench sizing plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-fast-client test-fast-controller test-fast-others test-fast-console test-rust test-parts test-system test-controller test-others test-long test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check check-rust check-others audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +46,16 @@ test: setup-test test-fast test-parts test-system test-chaos ## Every test (TARG
 else
 test: setup-test test-target test-e2e
 endif
+# Runs of their own, and not workers of one: each worker would import the tests of all.
 test-fast: ## Pure and small tests, under a minute
-	$(WITH_CARGO) $(PYTEST) -n 2 -m 'not slow' $(PARTS) deploy/deb tests
+	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-fast-client test-fast-controller test-fast-others test-fast-console
+test-fast-client:
+	$(PYTEST) -m 'not slow' $(CLIENT)
+test-fast-controller:
+	$(PYTEST) -m 'not slow' $(CONTROLLER)
+test-fast-others:
+	$(WITH_CARGO) $(PYTEST) -m 'not slow' $(filter-out $(CLIENT) $(CONTROLLER),$(PARTS)) deploy/deb tests
+test-fast-console:
 	service/console/with-node npm test --silent
 # Rust compiles for minutes: its priority is lowest, so that the tests beside it keep their time limits.
 test-rust: ## The Rust crates' tests
@@ -55,9 +64,11 @@ test-rust: ## The Rust crates' tests
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays; Rust's tests beside them
 	+@$(MAKE) -j3 --no-print-directory --output-sync=target test-rust test-controller test-others
 test-controller: site build/bin/pebble ## Of these, the controller, its database and its DNS
-	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
+	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m 'slow and not long' $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
 	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
+test-long: site build/bin/pebble ## Of these, those that take half a minute each (not in `make test`)
+	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m long $(CONTROLLER)
 MAIN_PATHS := repeated_enrolment tunnels renewal changes drain dns policies site_tunnels
 test-next-schema: ## The controller's main paths on the next release's schema (not in `make test`)
 	next=$$($(VENV)/python service/tests/next_release.py build/next-release) && \

@@ -186,8 +186,11 @@ def _typescript(contract: dict[str, Any]) -> str:
     for name, limit in contract["limits"].items():
         if limit.get("ts"):
             lines += [f"/** {limit['doc']} */", f"export const {name} = {limit['value']};"]
-    modern = [f'"{it["name"]}"' for it in contract["suites"].values() if not it["legacy"]]
+    suites = contract["suites"].values()
+    modern = [f'"{it["name"]}"' for it in suites if not it["legacy"]]
     lines += ["", "/** The suites that are not legacy. */", f"export const SUITES = [{', '.join(modern)}];"]
+    legacy = [f'  "{it["name"]}",' for it in suites if it["legacy"]]
+    lines += ["", "/** The legacy suites. */", "export const LEGACY_SUITES = [", *legacy, "];"]
     lines += ["", "/** Why a gateway drops packets. */", "export type GatewayDrop ="]
     lines += [f'  | "{name.lower()}"' for name in contract["gateway_drops"]]
     return "\n".join(lines) + ";\n"

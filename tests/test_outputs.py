@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,6 +164,18 @@ def test_every_command_speaks_in_every_character_set_and_forty_columns(
     for call, code, err in found:
         assert code in (2, 4), (call, code, err)
         assert_plain(call, err)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("language", ["C.UTF-8", "de_DE.UTF-8"])
+def test_the_help_of_every_command_is_whole_in_forty_five_columns(
+    tmp_path: Path, program: str, language: str
+) -> None:
+    _, out = run(program, helps(program), tmp_path, COLUMNS="45", LC_ALL=language)
+    lines = out.decode().splitlines()
+    assert [line for line in lines if len(line) > 45 or line != line.rstrip()] == []
+    # An ellipsis ends a text that is cut; behind a bracket it means a repetition.
+    assert [line for line in lines if re.search(r"(?<!\])…|\w\.\.\.", line)] == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -20,11 +20,12 @@ from culvert_proto import CATALOGUE
 from culvert_tray.translation import forms as forms_in_qt
 
 ROOT = Path(__file__).parents[1]
-PROTO, CLIENT, TRAY, SERVICE = (
+PROTO, CLIENT, TRAY, SERVICE, DNS = (
     ROOT / "proto/culvert_proto",
     ROOT / "client/culvert_client",
     ROOT / "tray-ui/culvert_tray",
     ROOT / "service/culvert_service",
+    ROOT / "dns-updater/culvert_dns_updater",
 )
 # The kernel's errors fill fields, too.
 ERRORS = {
@@ -86,7 +87,7 @@ SPOKEN: dict[str, tuple[set[str], Texts]] = {
     "proto/culvert_proto/locale/de.po": (
         {text for entry in CATALOGUE.values() for text in (entry.message, entry.remedy)}
         | {*said_in(PROTO), *ERRORS}
-        | {text for part in (PROTO, CLIENT, TRAY, SERVICE) for text in phrases_in(part)},
+        | {text for part in (PROTO, CLIENT, TRAY, SERVICE, DNS) for text in phrases_in(part)},
         _catalogue(PROTO),
     ),
     "client/culvert_client/locale/de.po": (set(said_in(CLIENT)), _catalogue(CLIENT)),
@@ -108,6 +109,53 @@ def test_a_text_is_translated_once(file: str) -> None:
     """Readers show the last of two translations of a message."""
     texts = re.findall(r'^msgid (.*(?:\n".*")*)$', (ROOT / file).read_text("utf-8"), re.MULTILINE)
     assert sorted(text for text, count in Counter(texts).items() if count > 1) == []
+
+
+def sentences_in(part: Path) -> Iterator[str]:
+    """English sentences in the fields of errors, also through a variable: no catalogue can translate these."""
+    for file in sorted(part.rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            values: dict[str, list[ast.expr]] = {}
+            for node in ast.walk(function):
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        values.setdefault(name, []).append(value)
+                    case _:
+                        pass
+            for node in ast.walk(function):
+                match node:
+                    case ast.Call(func=ast.Name(id="CulvertError" | "FieldError"), keywords=fields):
+                        given = [field.value for field in fields]
+                    case ast.Call(func=ast.Name(id="_invalid" | "check_allowed"), args=given):
+                        pass
+                    case ast.Call(func=ast.Name(id="to_field_error")):
+                        # The texts are in tuples of a dictionary.
+                        given = [it for it in ast.walk(function) if isinstance(it, ast.JoinedStr)]
+                    case ast.Call(func=ast.Attribute(attr="check"), args=[ast.JoinedStr() as what, *_]):
+                        given = [what]
+                    case _:
+                        continue
+                for it in given:
+                    for value in values.get(it.id, []) if isinstance(it, ast.Name) else [it]:
+                        if _is_sentence(value):
+                            yield f"{file.name}:{node.lineno} {ast.unparse(value)}"
+
+
+def _is_sentence(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=str(text)):
+            return " " in text
+        case ast.JoinedStr(values=parts):
+            return any(_is_sentence(part) for part in parts)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("part", [PROTO, CLIENT, SERVICE, DNS])
+def test_a_refusal_has_no_sentence_that_cannot_be_translated(part: Path) -> None:
+    assert not sorted(set(sentences_in(part)))
 
 
 @pytest.mark.parametrize("file", SPOKEN)

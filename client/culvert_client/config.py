@@ -125,7 +125,8 @@ def command_line(paths: DefaultPaths, arguments: Sequence[str] | None = None) ->
     )
     flags.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-client')}")
     for field in fields(Config):
-        flags.add_argument(f"--{field.name.replace('_', '-')}", metavar=field.name.upper())
+        # The usage does not break a flag from its value, which the manual page describes.
+        flags.add_argument(f"--{field.name.replace('_', '-')}", metavar="VALUE")
     given = vars(flags.parse_args(arguments))
     path: Path | None = given.pop("config")
     cleanup: bool = given.pop("cleanup")

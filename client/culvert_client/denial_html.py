@@ -27,6 +27,9 @@ DENIALS = NEEDS_CODE | {
 }  # fmt: skip
 """Decisions about a person, which a page can explain. Faults stay errors of the name service, which programs try again."""
 
+_OFFER = re.compile(
+    r"(?P<language>[a-z]{1,8})(-[a-z0-9-]+)?([ \t]*;[ \t]*q=(?P<weight>[01](\.[0-9]{0,3})?))?", re.IGNORECASE
+)
 _E_MAIL = re.compile(r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
 
@@ -46,9 +49,9 @@ def choose_language(accepted: str) -> str:
     """The best language of an Accept-Language field (RFC 9110 section 12.5.4) that has a catalogue."""
     offers: list[tuple[float, str]] = []
     for one in accepted[:256].split(","):
-        tag, _sep, weight = one.strip().partition(";q=")
-        quality = float(weight) if re.fullmatch(r"[01](\.[0-9]{0,3})?", weight) else float(not weight)
-        if (language := tag.split("-")[0].lower()) in LANGUAGES:
+        found = _OFFER.fullmatch(one.strip())
+        quality = float(found["weight"] or 1) if found else 0.0
+        if found and quality and (language := found["language"].lower()) in LANGUAGES:
             offers.append((quality, language))
     return max(offers, key=lambda it: it[0], default=(0.0, SOURCE))[1]
 
@@ -59,8 +62,7 @@ def render(denial: Denial, language: str) -> bytes:
 
 
 def _render(denial: Denial, language: str) -> str:
-    # In the page's language, not the daemon's.
-    error = CulvertError.from_proto(make_all_plain(denial.error.to_proto()))
+    error = _say_again(denial.error)
     name = make_readable(denial.fqdn)
     asks = error.reason in NEEDS_CODE and bool(denial.token)
     owner = str(error.fields.get("owner", ""))
@@ -88,9 +90,14 @@ def _render(denial: Denial, language: str) -> str:
     )
 
 
+def _say_again(error: CulvertError) -> CulvertError:
+    """The error in the page's language, not the daemon's, and without characters that the controller may not show."""
+    return CulvertError.from_proto(make_all_plain(error.to_proto()))
+
+
 def _form(denial: Denial, name: str) -> str:
-    refused = CulvertError.from_proto(denial.refused.to_proto()) if denial.refused is not None else None
-    wrong = escape(f"{refused.message} {refused.remedy}") if refused is not None else ""
+    refused = _say_again(denial.refused) if denial.refused is not None else None
+    wrong = escape(make_readable(f"{refused.message} {refused.remedy}")) if refused is not None else ""
     described = ' aria-invalid="true" aria-describedby="wrong"' if wrong else ""
     alert = f'<p id="wrong" class="wrong" role="alert">{wrong}</p>' if wrong else ""
     return (

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 import dns.rcode
 from cryptography import x509
 from culvert_proto import Reason, local_pb2
+from culvert_proto.dns_name import is_wildcard
 from culvert_proto.sa import outer_length
 
 from culvert_client.controller.clock import clock_ahead
@@ -102,7 +103,7 @@ def _shorter(mtu: int) -> list[int]:
 
 
 def _names(profile: Profile) -> list[str]:
-    return [it.fqdn for it in profile.resources if not it.fqdn.startswith("*.")][:AT_MOST]
+    return [it.fqdn for it in profile.resources if not is_wildcard(it.fqdn)][:AT_MOST]
 
 
 async def _ask(upstream: Upstream, fqdn: str) -> local_pb2.NameAnswer:

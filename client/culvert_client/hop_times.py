@@ -22,15 +22,15 @@ from ipaddress import ip_address
 
 import dns.rcode
 from culvert_proto import local_pb2
+from culvert_proto.dns_name import is_wildcard
 
 from culvert_client.core import dns_wire
 from culvert_client.core.clicks import KEPT
-from culvert_client.core.grant import Address, Tunnel
+from culvert_client.core.grant import HTTP, HTTPS, Address, Tunnel
 from culvert_client.ping import Ping, ping
 from culvert_client.platform.interfaces import PingSockets
 from culvert_client.stub.upstream import Upstream
 
-HTTPS, HTTP = 443, 80
 # IANA's number.
 _TCP = 6
 # Our tunables, in seconds.
@@ -49,13 +49,15 @@ _ANSWERED, _SILENT, _REFUSED = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The parts between this computer and a page. `gateway`: its outer address on this network, None if unknown.
-    `addresses`: the name's according to the profile, for a name server that has none."""
+    """The parts between this computer and a page. `fqdn`: the tunnel's. `gateway`: its outer address on this network, None
+    if unknown. `addresses`: the name's according to the profile, for a name server that has none. `host`: the page's name
+    where `fqdn` is a wildcard."""
 
     fqdn: str
     tunnel: Tunnel
     gateway: str | None
     addresses: Collection[Address]
+    host: str = ""
 
 
 class HopTimer:
@@ -66,17 +68,25 @@ class HopTimer:
         self.newest: dict[str, local_pb2.HopTimes] = {}
 
     async def time(self, way: Way) -> local_pb2.HopTimes:
-        (named, found), gateway = await asyncio.gather(
-            _ask(self._upstream, way.fqdn), _ping(self._sockets, way.gateway)
+        host = "" if is_wildcard(way.fqdn) else way.fqdn
+        page, gateway = await asyncio.gather(
+            self._time_behind(way.host or host, way), _ping(self._sockets, way.gateway)
         )
-        addresses = carried(found or way.addresses, way.tunnel)
-        hops = [named, *gateway, *await _time_server(way.fqdn, addresses, _ports(way.tunnel))]
+        hops = [*page, *gateway]
         timed = local_pb2.HopTimes(fqdn=way.fqdn, at_ms=round(time.time() * 1e3), hops=hops)
         self.newest.pop(way.fqdn, None)
         self.newest[way.fqdn] = timed
         if len(self.newest) > KEPT:
             del self.newest[next(iter(self.newest))]
         return timed
+
+    async def _time_behind(self, host: str, way: Way) -> list[local_pb2.HopTime]:
+        """Nothing for a wildcard, which has no page."""
+        if not host:
+            return []
+        named, found = await _ask(self._upstream, host)
+        addresses = carried(found or way.addresses, way.tunnel)
+        return [named, *await _time_server(host, addresses, _ports(way.tunnel))]
 
 
 def carried(addresses: Collection[Address], tunnel: Tunnel) -> list[Address]:
@@ -109,11 +119,10 @@ async def _ping(sockets: PingSockets, gateway: str | None) -> list[local_pb2.Hop
 
 def _ports(tunnel: Tunnel) -> list[int]:
     """The web's ports as far as the tunnel carries them; else the first ports that it carries."""
-    if not tunnel.selectors:
-        return [HTTPS, HTTP]
-    ranges = [it.ports for it in tunnel.selectors if it.protocol in (None, _TCP)]
-    web = [it for it in (HTTPS, HTTP) if any(first <= it <= last for first, last in ranges)]
-    return web or list(dict.fromkeys(max(1, first) for first, _last in ranges))[:_PORTS]
+    if web := [it for it in (HTTPS, HTTP) if tunnel.carries_port(it)]:
+        return web
+    firsts = (it.ports[0] for it in tunnel.selectors if it.protocol in (None, _TCP))
+    return list(dict.fromkeys(max(1, first) for first in firsts))[:_PORTS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 
 import pytest
 from culvert_client.controller import agent as agents
@@ -73,15 +74,20 @@ async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> 
     assert not isinstance(first, CulvertError)
 
 
-async def test_open_tunnel_on_a_closed_connection_raises_unreachable() -> None:
+async def test_a_call_on_a_closed_connection_raises_unreachable() -> None:
     agent = Agent(
         identity(free_port(), Authority("infrastructure"), Authority("devices")), "1", PLATFORM.posture
     )
     await agent.close()
-    opening = agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))
-    with pytest.raises(CulvertError) as refused:
-        await opening
-    assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE
+    for call in (
+        agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example")),
+        agent.renew_sa("t1", 1),
+        agent.close_tunnel("t1", Reason.CLOSED_BY_USER),
+        agent.prove_code("123456"),
+    ):
+        with pytest.raises(CulvertError) as refused:
+            await call
+        assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE
 
 
 class Hung:
@@ -163,3 +169,88 @@ async def test_a_call_without_an_answer_is_the_last_of_its_connection(
         await agent.renew_sa("t1", 2)
         assert hung.connections == 2
         await agent.close()
+
+
+class HangsUp:
+    """A server that ends each connection."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.connections = 0
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Agent]:
+        """An agent of it."""
+        agent = Agent(
+            identity(self.port, Authority("infrastructure"), Authority("devices")), "1", PLATFORM.posture
+        )
+        async with await asyncio.start_server(self._end, "127.0.0.1", self.port), asyncio.timeout(30):
+            yield agent
+
+    async def _end(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        writer.close()
+
+
+@pytest.mark.slow
+async def test_between_two_tries_nothing_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 devices must not call each second at a controller that comes back."""
+    monkeypatch.setattr(agents, "RECONNECT", Backoff(3600.0, 3600.0))
+    server = HangsUp()
+    async with server.serving() as agent:
+        events = agent.watch()
+        assert isinstance(await anext(events), CulvertError)
+        next_try = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.5)
+        before = server.connections
+        await asyncio.sleep(4)
+        assert server.connections == before > 0
+        next_try.cancel()
+        await agent.close()
+
+
+@pytest.mark.slow
+async def test_a_closed_connection_connects_no_more_though_its_errors_are_kept() -> None:
+    """As with an expired certificate: the device must not go on calling the controller after it has a new one."""
+    server = HangsUp()
+    kept: list[CulvertError | agent_pb2.WatchResponse] = []
+    async with server.serving() as agent:
+
+        async def watch() -> None:
+            async for event in agent.watch():
+                kept.append(event)
+
+        watching = asyncio.create_task(watch())
+        opening = agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))
+        for call in (opening, agent.renew_sa("t1", 1), agent.prove_code("123456")):
+            with pytest.raises(CulvertError) as refused:
+                await call
+            kept.append(refused.value)
+            del call, refused
+        del opening
+        agent.reconnect(0)
+        await asyncio.sleep(1)
+        watching.cancel()
+        await agent.close()
+        await asyncio.sleep(0.5)
+        before = server.connections
+        assert min(before, len(kept)) > 3
+        await asyncio.sleep(3)
+        assert server.connections == before
+
+
+async def test_a_call_on_a_connection_that_closes_ends_with_a_refusal() -> None:
+    infrastructure, devices = Authority("infrastructure"), Authority("devices")
+    controller = Controller()
+    controller.answers.clear()
+    async with serving(controller, infrastructure, devices) as served, asyncio.timeout(20):
+        agent = Agent(identity(served.port, infrastructure, devices), "1", PLATFORM.posture)
+        opening = asyncio.create_task(
+            agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))
+        )
+        while not controller.calls:  # noqa: ASYNC110  of another program
+            await asyncio.sleep(0.01)
+        await agent.close()
+        with pytest.raises(CulvertError) as refused:
+            await opening
+        assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE

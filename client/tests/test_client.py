@@ -39,7 +39,7 @@ from culvert_client.core.client_events import (
 )
 from culvert_client.core.desired_tunnels import APPLY_RETRY, Applies
 from culvert_client.core.faults import REFUSAL_AGE
-from culvert_client.core.grant import Address, Sas, TunnelId, Usage
+from culvert_client.core.grant import Address, Sas, Selector, TunnelId, Usage
 from culvert_client.core.status import redact
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.events import QueryId, RequestId
@@ -423,6 +423,33 @@ def test_counters_and_drops_are_shown() -> None:
     shown = world.status().tunnels[0]
     assert (shown.packets_in, shown.packets_out, shown.bytes_in, shown.bytes_out) == (3, 4, 500, 600)
     assert dict(shown.drops) == {"icv": 2}
+
+
+@pytest.mark.parametrize(
+    ("fqdn", "permitted", "page"),
+    [
+        (WIKI, [], f"http://{WIKI}/"),
+        (WIKI, [(6, (80, 80)), (6, (443, 443))], f"http://{WIKI}/"),
+        (WIKI, [(1, (0, 65535)), (6, (440, 450))], f"https://{WIKI}/"),
+        (WIKI, [(None, (0, 65535))], f"http://{WIKI}/"),
+        (WIKI, [(6, (22, 22)), (17, (443, 443))], ""),
+        ("*.corp.example", [], ""),
+    ],
+)
+def test_a_tunnels_page_is_at_a_port_that_it_carries(
+    fqdn: str, permitted: list[tuple[int | None, tuple[int, int]]], page: str
+) -> None:
+    granted = tunnel(fqdn=fqdn)
+    [prefix] = granted.remote_prefixes
+    selectors = tuple(Selector(prefix, protocol, ports) for protocol, ports in permitted)
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    world.post(
+        CallEnded(WIKI, on.TunnelOpened(call.command.call, replace(granted, selectors=selectors), pair()))
+    )
+    world.settle_datapath()
+    assert world.status().tunnels[0].page == page
 
 
 def test_only_a_worn_sa_of_the_pair_in_use_is_renewed() -> None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import dns.edns
 import dns.message
@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
+from culvert_client.controller import calls
 from culvert_client.core.client_events import PacketTrapped
 from culvert_client.core.dns_wire import addresses_in
 from culvert_client.daemon.datapath_owner import MEASURE_EVERY, until_measured
@@ -397,3 +398,18 @@ async def test_a_name_without_a_dot_is_refused_with_the_full_names_reason(lab: L
         assert answer.rcode() == dns.rcode.SERVFAIL
         assert "code is needed" in why(answer)
         assert [str(it.name) for it in answer.question] == ["wiki."]
+
+
+async def test_a_fault_in_a_call_does_not_block_the_name(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next click calls again."""
+
+    def broken(*_: object) -> NoReturn:
+        raise ValueError("a fault of the daemon itself")
+
+    async with lab.serving(), lab.daemon() as daemon, asyncio.timeout(20):
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        with monkeypatch.context() as patch:
+            patch.setattr(calls, "tunnel_from", broken)
+            assert (await daemon.ask(WIKI)).rcode() == dns.rcode.SERVFAIL
+        assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}

@@ -15,6 +15,7 @@ from culvert_client import denial_page
 from culvert_client.config import Endpoint
 from culvert_client.core import http_request
 from culvert_client.core.http_request import is_path, parse_form, parse_head
+from culvert_client.core.profile import Profile
 from culvert_client.core.roles import Role
 from culvert_client.denial_html import Denial, choose_language, render
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
@@ -98,6 +99,18 @@ async def test_a_zone_that_does_not_allow_it_keeps_the_error(tmp_path: Path) -> 
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)
         assert (await daemon.ask(WIKI)).rcode() == dns.rcode.SERVFAIL
+
+
+def test_the_nearest_zone_decides() -> None:
+    managed, pages = ("corp.example", "lab.corp.example"), ("corp.example", "www.lab.corp.example")
+    profile = Profile(managed_zones=managed, denial_page_zones=pages)
+    explained = {
+        GIT: True,
+        "vm.lab.corp.example": False,
+        "a.www.lab.corp.example": True,
+        "git.other.example": False,
+    }
+    assert {name: profile.explains(name) for name in explained} == explained
 
 
 async def test_the_port_is_free_unless_a_zone_needs_it(tmp_path: Path) -> None:
@@ -291,7 +304,7 @@ def test_only_a_path_of_this_host_is_gone_to(target: str, stays: bool) -> None:
     ("accepted", "language"),
     [
         ("de-AT,de;q=0.9,en;q=0.5", "de"), ("en-GB,de;q=0.9", "en"), ("fr,de;q=0.1", "de"), ("fr", "en"), ("", "en"),
-        ("de;q=0", "de"), ("*;q=x," * 90, "en"),
+        ("de;q=0", "en"), ("de; q=0.8, en ;q=0.2", "de"), ("DE-at-1996", "de"), ("*;q=x," * 90, "en"),
     ],
 )  # fmt: skip
 def test_the_browser_chooses_the_language(accepted: str, language: str) -> None:
@@ -303,6 +316,15 @@ def test_the_page_is_german_where_the_daemon_speaks_english() -> None:
     assert '<html lang="de">' in page
     assert "Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example." in page
     assert str(NO_POLICY) == str(CulvertError(Reason.NO_POLICY, **NO_POLICY.fields))
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\x1b", "\u2066"])
+def test_no_text_of_the_controller_turns_the_page_around(character: str) -> None:
+    error = CulvertError(Reason.CODE_NEEDED)
+    refused = CulvertError(Reason.NO_POLICY, user=f"a{character}b", name=GIT, owner=f"c{character}d")
+    page = render(Denial(GIT, error, "/", "token", refused), "en").decode()
+    assert 'id="wrong"' in page
+    assert character not in page
 
 
 def test_no_name_and_no_field_becomes_markup() -> None:

@@ -369,3 +369,13 @@ def test_a_device_with_two_addresses_in_a_resources_network_is_named_once() -> N
     case.interfaces["wlan0"] = [ip_interface("10.20.0.7/16"), ip_interface("10.20.0.8/16")]
     said = [it.what for it in case.verdicts() if it.hop == "addresses"]
     assert len(said) == len(set(said)) > 0
+
+
+def test_a_code_that_cannot_be_checked_is_not_asked_for() -> None:
+    """After a start of the daemon without the controller: it keeps no code over a restart."""
+    case = Case()
+    _offline(case)
+    case.status.code_valid_until = 0
+    assert [it for it in case.verdicts() if it.hop == "code"] == [
+        Verdict("code", True, "Not known while offline.")
+    ]

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_client.controller.clock import clock_ahead
-from culvert_client.controller.enrolment import Enrolment, enrol
+from culvert_client.controller.enrolment import Enrolment, enrol, show_invitation
 from culvert_client.controller.trust import trust
 from culvert_proto import CulvertError, Reason
 from culvert_proto.invitation_link import parse_invitation
@@ -42,6 +42,26 @@ async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
     assert RECOVERY_CODES[0] not in repr(enrolment)
     assert "PRIVATE" not in str(server.bodies)
     assert TOTP_URI not in repr(enrolment)
+
+
+async def test_an_invitation_says_for_whom_it_is_before_it_is_used(tmp_path: Path) -> None:
+    ours = Authority("ours")
+    shown = {"user": "alice", "user_display_name": "Alice Liddell", "expired": False}
+    with enrolment_server(tmp_path, ours, lambda _: (200, shown)) as server:
+        answer = await show_invitation(parse_invitation(server.link(ours)))
+        assert server.bodies == [{"token": TOKEN}]
+        shown["expired"] = True
+        with pytest.raises(CulvertError) as refused:
+            await show_invitation(parse_invitation(server.link(ours)))
+        assert refused.value.reason is Reason.INVITATION_INVALID
+    assert (answer.user, answer.user_display_name) == ("alice", "Alice Liddell")
+    missing = refuses(CulvertError(Reason.NOT_FOUND, what="The page"))
+    with enrolment_server(tmp_path, ours, missing) as server:
+        assert not (await show_invitation(parse_invitation(server.link(ours)))).user
+    with enrolment_server(tmp_path, Authority("theirs"), missing) as server:
+        with pytest.raises(CulvertError) as refused:
+            await show_invitation(parse_invitation(server.link(ours)))
+        assert server.bodies == []
 
 
 async def test_the_first_of_the_controllers_addresses_is_silent(

@@ -69,7 +69,7 @@ async def timed(way: Way, records: bool = True) -> dict[int, local_pb2.HopTime]:
     answers = from_records({(WIKI, "A"): ["127.0.0.1"]} if records else {})
     async with name_server(answers) as (upstream, _):
         found = await HopTimer(Upstream(upstream), PLATFORM.ping_sockets).time(way)
-    assert found.fqdn == WIKI
+    assert found.fqdn == way.fqdn
     return {it.kind: it for it in found.hops}
 
 
@@ -146,6 +146,15 @@ async def test_nothing_is_sent_past_the_tunnel(port: int) -> None:
         hops = await timed(Way(WIKI, elsewhere, None, {HERE}))
     assert hops.keys() == {KINDS.HOP_KIND_NAME_SERVER}
     assert asked == []
+
+
+@pytest.mark.parametrize("host", [WIKI, ""])
+async def test_below_a_wildcard_the_page_of_the_asked_name_is_timed(port: int, host: str) -> None:
+    async with web(port, b"HTTP/1.1 200 OK\r\n\r\n") as asked:
+        way = Way("*.corp.example", carried(port), "127.0.0.1", (), host)
+        hops = await timed(way)
+    assert (KINDS.HOP_KIND_PAGE in hops, KINDS.HOP_KIND_GATEWAY in hops) == (bool(host), True)
+    assert [WIKI.encode() in it for it in asked] == [True] * bool(host)
 
 
 async def test_a_silent_name_server_leaves_the_addresses_of_the_profile(port: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import datetime
@@ -200,3 +201,21 @@ async def test_no_code_goes_to_a_server_of_another_ca(lab: Sleeper) -> None:
         refusal = await refused(daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE)))
         assert refusal.reason is Reason.CONTROLLER_CA_UNKNOWN
         assert not any("code" in body for body in lab.web.bodies)
+
+
+async def test_a_click_during_the_renewal_does_not_block_the_next(lab: Sleeper) -> None:
+    async with lab.woken() as daemon:
+        clicks: list[asyncio.Task[object]] = []
+
+        async def click() -> None:
+            while True:
+                clicks.append(asyncio.create_task(daemon.ask(WIKI)))
+                await asyncio.sleep(0.05)
+
+        async with asyncio.timeout(20):
+            clicking = asyncio.create_task(click())
+            await asyncio.sleep(0.4)
+            await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+            clicking.cancel()
+        assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}
+        await asyncio.gather(*clicks, return_exceptions=True)

@@ -196,6 +196,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     enrolled = await culvert(daemon, ALICE, "enroll", lab.link)
     assert enrolled.code == 0
     assert TOTP_URI in enrolled.out
+    assert enrolled.out.endswith("Next: culvert code\nThen: culvert open wiki.corp.example\n")
     await daemon.until(lambda status: status.user == "alice")
 
     stranger = await culvert(daemon, MALLORY, "status", "--json")

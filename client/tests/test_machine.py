@@ -485,6 +485,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert not stuck
 
 
+@pytest.mark.slow
 def test_the_table_says_exactly_where_each_event_leads() -> None:
     """A long walk with a fixed seed takes every transition of the table, and no other."""
     walk, declared = Random(1), {  # noqa: S311  no secret

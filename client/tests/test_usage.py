@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
-from culvert_client.cli import words
+import typer
+from culvert_client.cli import app, words
 from culvert_proto import local_pb2
 from rich.console import Console
+from typer.testing import CliRunner
 
 # Texts are translated as the modules are imported: a language takes a process, here one for all calls.
 _CALLS = """
@@ -99,6 +102,20 @@ def test_a_code_that_ends_soon_names_the_command_for_the_next(
     valid = round(time.time()) + 60 * minutes + 30
     words.say_status(local_pb2.Status(state=local_pb2.STATE_READY, user="alice", code_valid_until=valid))
     assert ("culvert code" in capsys.readouterr().out) is asked
+
+
+@pytest.mark.slow
+def test_the_help_of_a_narrow_terminal_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "45")
+    commands: Any = getattr(typer.main.get_command(app), "commands")  # noqa: B009
+    called = [["--help"], *([name, "--help"] for name in commands)]
+    helps = {" ".join(it): CliRunner().invoke(app, it, prog_name="culvert").output for it in called}
+    for call, text in helps.items():
+        assert not [line for line in text.splitlines() if len(line) > 45 or line != line.rstrip()], call
+        assert not re.search(r"…|(?<!\])\.\.\.", text), call
+    whole = re.sub(r"\s+", "", helps["--help"])
+    for text in ("CULVERT_SOCKET", "--install-completion", *(it.help for it in commands.values())):
+        assert re.sub(r"\s+", "", text) in whole
 
 
 @pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 40), (True, 200)])

@@ -13,7 +13,15 @@ from culvert_db.admins import (
 )
 from culvert_db.audit import ActorKind, AuditCut, AuditLine, Outcome
 from culvert_db.base import Base
-from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
+from culvert_db.dns import (
+    DenialPage,
+    DnsLease,
+    DnsRecord,
+    DnsState,
+    DnsZone,
+    DnsZoneResource,
+    DnsZoneStatus,
+)
 from culvert_db.engine import Database, bind_database, create_engine, parse_url
 from culvert_db.fitness import UnfitDatabaseError, check, hears
 from culvert_db.idempotency import IdempotencyKey
@@ -38,7 +46,17 @@ from culvert_db.ownership import (
     GatewaySample,
     LiveController,
 )
-from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
+from culvert_db.policies import (
+    Assertion,
+    Group,
+    GroupMember,
+    HistoryBegin,
+    PastVersion,
+    Policy,
+    PolicyResource,
+    PolicyUse,
+    PolicyVersion,
+)
 from culvert_db.server import clock, notify
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
@@ -50,7 +68,7 @@ from culvert_db.watch import Push, PushKind
 
 # NOTIFY channel of changes of `resources`.
 RESOURCES_CHANNEL = "culvert_resources"
-# Channel of changes of `dns_zones` and of their lists of resources.
+# Channel of changes of `dns_zones`, of their lists of resources, and of `denial_pages`.
 DNS_ZONES_CHANNEL = "culvert_dns_zones"
 # Channel of changes of gateways: owner, settings, online or offline.
 GATEWAYS_CHANNEL = "culvert_gateways"
@@ -81,11 +99,13 @@ __all__ = [
     "AdminRecoveryCode",
     "AdminSession",
     "ApiToken",
+    "Assertion",
     "AuditCut",
     "AuditLine",
     "Base",
     "ControllerName",
     "Database",
+    "DenialPage",
     "Device",
     "DeviceState",
     "Direct",
@@ -106,14 +126,17 @@ __all__ = [
     "GatewaySample",
     "Group",
     "GroupMember",
+    "HistoryBegin",
     "IdempotencyKey",
     "InSession",
     "Invitation",
     "LiveController",
     "MigrationError",
     "Outcome",
+    "PastVersion",
     "Policy",
     "PolicyResource",
+    "PolicyUse",
     "PolicyVersion",
     "Push",
     "PushKind",

@@ -65,6 +65,15 @@ class DnsZoneResource(Base):
     )
 
 
+class DenialPage(Base):
+    """Whether a refused name of a managed zone shows a page. Without a row, the controller's settings decide."""
+
+    __tablename__ = "denial_pages"
+
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    shown: Mapped[bool]
+
+
 class DnsLease(Base):
     """A zone's owning dns-updater, until a time of the database's clock. `epoch` grows with each new holder."""
 

@@ -178,12 +178,18 @@ class EmbeddedPostgres:
                 _log.error("the embedded Postgres' log is not rotated", extra={"why": error.strerror})
 
     def _rotate_log(self) -> None:
-        """Postgres keeps its log open, in append mode: the log is copied and then emptied. Raises OSError."""
+        """Postgres keeps its log open, in append mode: the log is copied and then emptied. Raises OSError.
+
+        Lines that Postgres writes between the last read and the emptying are lost.
+        """
         if self._log.stat().st_size <= _LOG_MAX:
             return
-        with self._log.open("r+b") as log:
+        with self._log.open("r+b") as log, self._log.with_suffix(".1").open("wb") as earlier:
             log.seek(-_LOG_MAX, os.SEEK_END)
-            self._log.with_suffix(".1").write_bytes(log.read(_LOG_MAX))
+            # The second read takes the lines of the time that the first copy took. A third could go on for ever.
+            for _ in range(2):
+                earlier.write(log.read(_LOG_MAX))
+                earlier.flush()
             log.truncate(0)
 
     async def _launch_again(self, restarts: int) -> int:

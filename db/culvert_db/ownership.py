@@ -78,6 +78,8 @@ class GatewayHealth(Base):
     missing: Mapped[int] = mapped_column(server_default="0")
     foreign: Mapped[int] = mapped_column(server_default="0")
     changed: Mapped[int] = mapped_column(server_default="0")
+    # The version of the switch's program when it was online last; unset: it does not tell it.
+    software: Mapped[str | None]
 
 
 class GatewayNeighbour(Base):
@@ -96,7 +98,9 @@ class GatewayNeighbour(Base):
 
 
 class GatewaySample(Base):
-    """A sample of a gateway's counters: packets dropped so far, by cause; and the duration of the answer."""
+    """A sample of a gateway's counters: packets dropped so far, by cause; and the duration of the answer. All tunnels
+    together carried `received_bytes` and `sent_bytes` of IP packets in the `seconds` before it; unset: not measured.
+    """
 
     __tablename__ = "gateway_samples"
 
@@ -105,3 +109,8 @@ class GatewaySample(Base):
     drops: Mapped[dict[str, int]] = mapped_column(JSONB)
     # Microseconds; unset if not measured.
     round_trip_us: Mapped[int | None]
+    received_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    sent_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    seconds: Mapped[float | None]
+    # Open tunnels of devices.
+    tunnels: Mapped[int | None]

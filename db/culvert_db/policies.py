@@ -1,10 +1,12 @@
-"""Groups of people, and policies that permit a group or a person to reach resources, with conditions."""
+"""Groups of people, policies that permit them to reach resources, and the history that past decisions are made from."""
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, text
+from sqlalchemy import BigInteger, CheckConstraint, Date, ForeignKey, Index, Text, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number, Version
@@ -60,6 +62,20 @@ class Policy(Base):
         order_by=by_code_point(Resource.name),
         passive_deletes=True,
     )
+    use: Mapped[PolicyUse | None] = relationship(lazy="raise", viewonly=True)
+
+
+class PolicyUse(Base):
+    """The last day (UTC) on which a policy permitted a tunnel. `counted_from`: nothing is known about the time before it.
+
+    A policy without a row has not been used since it was created.
+    """
+
+    __tablename__ = "policy_uses"
+
+    policy_id: Mapped[int] = mapped_column(ForeignKey("policies.id", ondelete="CASCADE"), primary_key=True)
+    counted_from: Mapped[CreatedAt]
+    last_used_on: Mapped[datetime.date | None] = mapped_column(Date)
 
 
 class PolicyResource(Base):
@@ -79,3 +95,55 @@ class PolicyVersion(Base):
 
     only_row: Mapped[bool] = mapped_column(primary_key=True, server_default=text("true"))
     version: Mapped[int] = mapped_column(BigInteger)
+
+
+class PastVersion(Base):
+    """A version of a row that a decision reads, from the version before it until `until`. Triggers write it.
+
+    `version` has the columns that a decision reads; null: there was no row. The versions of one row are in the order of
+    `id`; the row's present version is the row itself. `key`: the row's primary key, joined by "/". `person`: the id of
+    the user for rows of `devices` and `group_members`.
+    """
+
+    __tablename__ = "decision_history"
+    __table_args__ = (Index(None, "relation", "until"), Index(None, "person", "relation"))
+
+    id: Mapped[Number]
+    relation: Mapped[str]
+    key: Mapped[str]
+    person: Mapped[int | None] = mapped_column(BigInteger)
+    until: Mapped[datetime.datetime]
+    version: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+
+
+class HistoryBegin(Base):
+    """A single row: the time from which on PastVersion is complete."""
+
+    __tablename__ = "decision_history_begin"
+    __table_args__ = (CheckConstraint("only_row", name="has_one_row"),)
+
+    only_row: Mapped[bool] = mapped_column(primary_key=True, server_default=text("true"))
+    begins_at: Mapped[datetime.datetime]
+
+
+class Assertion(Base):
+    """That a person, or the members of a group, can reach a name, or that they cannot (`reaches`).
+
+    By names, so that it outlives what it is about; a trigger follows a group's new name. `names`: those under which a
+    resource may carry `fqdn`, the nearest first (dns_name.candidates).
+    """
+
+    __tablename__ = "assertions"
+    __table_args__ = (
+        CheckConstraint("num_nonnulls(group_name, user_name) = 1", name="is_about_a_group_or_a_person"),
+        UniqueConstraint("user_name", "fqdn"),
+        UniqueConstraint("group_name", "fqdn"),
+    )
+
+    id: Mapped[Number]
+    user_name: Mapped[str | None]
+    group_name: Mapped[str | None]
+    fqdn: Mapped[str]
+    names: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    reaches: Mapped[bool]
+    created_at: Mapped[CreatedAt]

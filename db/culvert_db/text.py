@@ -37,6 +37,11 @@ def contains(column: Any, part: str) -> ColumnElement[bool]:
     return _Folded(column).like(_Folded(literal(f"%{escaped}%", Text())), escape="/")
 
 
+def folded(column: Any) -> ColumnElement[str]:
+    """The text in lower case, which is how people expect a list of names to be sorted."""
+    return _Folded(column)
+
+
 def by_code_point(column: Any) -> Any:
     """A sort key: the column; for texts, with the collation C, which every database has."""
     return column.collate("C") if isinstance(column.type, Text) else column

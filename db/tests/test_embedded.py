@@ -160,17 +160,25 @@ async def test_the_servers_log_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     log, earlier = directory / "log", directory / "log.1"
     async with EmbeddedPostgres(directory):
         connection = await connected(directory)
+
+        async def bounded() -> None:
+            while log.stat().st_size > most:  # noqa: ASYNC110  there is no event to wait for
+                await asyncio.sleep(0.01)
+
+        async def write(line: str) -> None:
+            with suppress(asyncpg.UndefinedTableError):
+                await connection.execute(f'TABLE "{line}"')
+
         async with asyncio.timeout(60):
             number = 0
             while not earlier.exists() or number < 5 * most // 100:
                 number += 1
-                with suppress(asyncpg.UndefinedTableError):
-                    await connection.execute(f'TABLE "{number:090}"')
-            # The newest lines are kept.
-            last = f"{number:090}"
-            while log.stat().st_size > most or last not in log.read_text() + earlier.read_text():  # noqa: ASYNC110  there is no event to wait for
-                await asyncio.sleep(0.01)
-        assert earlier.stat().st_size <= most
+                await write(f"{number:090}")
+            await bounded()
+            await write("the newest line")
+            await bounded()
+        assert "the newest line" in earlier.read_text() + log.read_text()
+        assert earlier.stat().st_size <= 2 * most
         await connection.close()
 
 

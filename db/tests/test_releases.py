@@ -154,6 +154,20 @@ async def test_each_change_that_an_older_release_may_fail_at_is_found(engine: As
         assert bool(found) is harmful, (change, found)
 
 
+async def test_uses_of_a_policy_are_counted_from_the_upgrade(engine: AsyncEngine) -> None:
+    async with engine.begin() as connection:
+        await connection.run_sync(migrate_to, "0055")
+        await connection.execute(
+            text(
+                "WITH person AS (INSERT INTO users (name, email) VALUES ('alice', 'alice@corp.example') RETURNING id) "
+                "INSERT INTO policies (name, user_id, created_at) SELECT 'old', id, now() - interval '1 year' FROM person"
+            )
+        )
+        await connection.run_sync(migrate_to, "0056")
+        known = await connection.execute(text("SELECT counted_from = now(), last_used_on FROM policy_uses"))
+        assert known.all() == [(True, None)]
+
+
 def test_columns_of_a_newer_schema_are_not_seen() -> None:
     gateway = from_json(Gateway, '{"name": "gw", "site_of_the_future": 1, "address6": null}')
     assert (gateway.name, gateway.address6) == ("gw", None)

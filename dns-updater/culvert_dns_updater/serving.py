@@ -13,6 +13,7 @@ import dns.name
 import dns.rcode
 import dns.rdata
 import dns.rdatatype
+from culvert_proto.phrases import Phrase
 
 from culvert_dns_updater.records import TUNNEL_MARK
 
@@ -21,9 +22,9 @@ _NOT_FOR_US = frozenset({dns.rcode.REFUSED, dns.rcode.NOTIMP})
 # The most values in a text.
 _UP_TO = 3
 
-DELEGATED = "delegated to other name servers (NS)"
-REDIRECTED = "redirected (DNAME)"
-OWN_ZONE = "a zone of its own on the same server"
+DELEGATED = Phrase("delegated to other name servers (NS)")
+REDIRECTED = Phrase("redirected (DNAME)")
+OWN_ZONE = Phrase("a zone of its own on the same server")
 _WHY_CUT = {
     dns.rdatatype.NS: DELEGATED,
     dns.rdatatype.DNAME: REDIRECTED,
@@ -51,13 +52,18 @@ def difference(
         found = frozenset(record.to_text() for record in cast(Iterable[dns.rdata.Rdata], here))
         # A name may have other texts beside the mark.
         is_right = TUNNEL_MARK in found if rtype == "TXT" else found == wanted
-        return None if is_right else (None, f"it answers {rtype} {', '.join(sorted(found)[:_UP_TO])}")
+        return (
+            None
+            if is_right
+            else (None, Phrase("it answers {values}", values=f"{rtype} {', '.join(sorted(found)[:_UP_TO])}"))
+        )
     for rrset in (*answer.answer, *answer.authority):
         if why := _WHY_CUT.get(rrset.rdtype):
             is_below = rrset.name != zone and rrset.name.is_subdomain(zone)
             if is_below or rrset.rdtype is dns.rdatatype.DNAME:
                 return rrset.name.to_text(omit_final_dot=True), why
     if answer.answer:
-        return None, f"it answers with {answer.answer[0].rdtype.name}"
-    no = f"it has no {rtype}" if rcode == dns.rcode.NOERROR else f"it answers {dns.rcode.to_text(rcode)}"
-    return None, no
+        return None, Phrase("it answers with {type}", type=answer.answer[0].rdtype.name)
+    if rcode == dns.rcode.NOERROR:
+        return None, Phrase("it has no {type}", type=rtype)
+    return None, Phrase("it answers {values}", values=dns.rcode.to_text(rcode))

@@ -13,6 +13,7 @@ from pathlib import Path
 import dns.exception
 import dns.name
 import dns.tsig
+from culvert_proto.phrases import Phrase
 
 # Quoted strings are matched first and kept, because base64 may contain "//".
 _COMMENT = re.compile(r'("[^"\n]*")|/\*.*?\*/|//[^\n]*|#[^\n]*', re.DOTALL)
@@ -49,36 +50,44 @@ def load(path: Path) -> TsigKey:
         readable = 0o040 if found.st_gid == os.getegid() else 0
         if mode & 0o077 & ~readable:
             raise KeyFileError(
-                f"{path} has mode {mode:04o}: others could read the key; run: chmod 600 {path}"
+                Phrase(
+                    "{path} has mode {mode}: others could read the key, run: chmod 600 {path}",
+                    path=path,
+                    mode=f"{mode:04o}",
+                )
             )
         text = path.read_text(encoding="ascii")
     except OSError as error:
-        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
+        raise KeyFileError(Phrase("{path} cannot be read: {why}", path=path, why=error.strerror)) from None
     except UnicodeDecodeError:
-        raise KeyFileError(f"{path} is not a TSIG key file") from None
+        raise KeyFileError(Phrase("{path} is not a TSIG key file", path=path)) from None
     name, algorithm, secret = path.stem, "hmac-sha256", text.strip()
     if not _BASE64.fullmatch(secret):
         name, algorithm, secret = _parse_bind(text, path, algorithm)
     if algorithm.lower().rstrip(".") not in _ALGORITHMS:
-        raise KeyFileError(f"{path}: the algorithm is none of {', '.join(sorted(_ALGORITHMS))}")
+        raise KeyFileError(
+            Phrase(
+                "{path}: the algorithm is none of {known}", path=path, known=", ".join(sorted(_ALGORITHMS))
+            )
+        )
     try:
         return TsigKey(dns.name.from_text(name.lower()), secret, _ALGORITHMS[algorithm.lower().rstrip(".")])
     except (dns.exception.DNSException, ValueError):
-        raise KeyFileError(f"{path}: the key's name or secret is malformed") from None
+        raise KeyFileError(Phrase("{path}: the key's name or secret is malformed", path=path)) from None
 
 
 def _parse_bind(text: str, path: Path, algorithm: str) -> tuple[str, str, str]:
     found = _BIND_KEY.fullmatch(_COMMENT.sub(lambda found: found[1] or " ", text))
     if found is None:
-        raise KeyFileError(f"{path} is not a TSIG key file")
+        raise KeyFileError(Phrase("{path} is not a TSIG key file", path=path))
     values: dict[str, str] = {}
     for statement in found["body"].split(";"):
         if match := _STATEMENT.fullmatch(statement):
             values[match["key"]] = match["value"]
         elif statement.strip():
-            raise KeyFileError(f"{path} is not a TSIG key file")
+            raise KeyFileError(Phrase("{path} is not a TSIG key file", path=path))
     if "secret" not in values:
-        raise KeyFileError(f"{path} holds no secret")
+        raise KeyFileError(Phrase("{path} holds no secret", path=path))
     return found["name"], values.get("algorithm", algorithm), values["secret"]
 
 
@@ -91,5 +100,5 @@ class KeyDirectory:
     def __call__(self, name: str) -> TsigKey:
         """Raises KeyFileError."""
         if not _FILE_NAME.fullmatch(name):
-            raise KeyFileError("its name is not that of a file")
+            raise KeyFileError(Phrase("its name is not that of a file"))
         return load(self._directory / f"{name}.key")

@@ -143,7 +143,7 @@ def _unplaced_states(intent: Intent) -> States:
     return {
         (name, t): RecordState(
             State.REFUSED,
-            CulvertError(Reason.REQUEST_INVALID, why=f"{name} is in none of the zones that are published"),
+            CulvertError(Reason.DNS_ZONE_MISSING, name=name),
             wanted_values(addresses, t),
         )
         for name, addresses in names_without_zone(intent).items()

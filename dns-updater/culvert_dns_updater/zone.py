@@ -20,6 +20,7 @@ import dns.rcode
 import dns.tsig
 from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_dns_updater import serving, wire
 from culvert_dns_updater.batch import Batch, Dispatch
@@ -143,7 +144,7 @@ class Zone:
             addresses = await addresses_of(server, self._profile.port, self._timeout)
         except OSError as error:
             why = wire.cause(error, self._timeout)
-            raise self._unreachable(f"its name has no address ({why})") from error
+            raise self._unreachable(Phrase("its name has no address ({why})", why=why)) from error
         for address in sorted(addresses, key=lambda it: it != self._memory.server):
             try:
                 found = await self._transfer(address, desired)
@@ -301,7 +302,7 @@ class Zone:
                     del waiting[query.id]
         except (*_FAULTS, KeyError) as error:
             is_line = isinstance(error, OSError | EOFError)
-            why = wire.cause(error, self._timeout) if is_line else "its answer is malformed"
+            why = wire.cause(error, self._timeout) if is_line else Phrase("its answer is malformed")
             differences |= {name: (t, None, why) for _, name, t in waiting.values()}
         return {name: self._not_served(name, cut, why) for name, (_, cut, why) in differences.items()}
 

@@ -115,7 +115,7 @@ async def test_a_name_that_no_zone_publishes_is_reported(world: World, bind: Bin
     async with world.updater(bind) as updater:
         assert await updater.run_once() is Outcome.INCOMPLETE
         row = (await world.records())["wiki.other.example", "A"]
-        assert (row.zone, row.state, row.reason) == ("", DnsState.REFUSED, "REQUEST_INVALID")
+        assert (row.zone, row.state, row.reason) == ("", DnsState.REFUSED, "DNS_ZONE_MISSING")
         await world.delete(["wiki.other.example"])
         assert await updater.run_once() is Outcome.LIVE
     assert await world.records() == {}
@@ -159,6 +159,7 @@ async def test_a_zone_has_one_updater_and_another_takes_over_from_a_killed_one(
     assert bind.secret not in wiki.log()
 
 
+@pytest.mark.long
 async def test_an_updater_killed_amid_a_large_change_leaves_nothing_half_done(
     world: World, bind: Bind
 ) -> None:

@@ -420,6 +420,7 @@ async def slow_line(server: NameServer, pause: float) -> AsyncGenerator[int]:
         yield listener.sockets[0].getsockname()[1]
 
 
+@pytest.mark.long
 async def test_a_large_zones_transfer_may_take_longer_than_one_message(world: World, tmp_path: Path) -> None:
     """The limit of time is each message's, not the whole transfer's (dnspython issue 705)."""
     bind = Bind(tmp_path / "named")

@@ -77,6 +77,11 @@ def candidates(asked: str) -> list[str]:
     return list(dict.fromkeys([asked, *above]))
 
 
+def is_wildcard(name: str) -> bool:
+    """Whether a resource's canonical name stands for every name below a suffix, and so for no page of its own."""
+    return name.startswith(WILDCARD)
+
+
 def normalise_search(text: str) -> str:
     """A search text in the spelling of `unicode`."""
     return unicodedata.normalize("NFKC", text).strip().lower().removesuffix(".")

@@ -79,6 +79,7 @@ class Words:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._read: dict[str, gettext.NullTranslations] = {SOURCE: gettext.NullTranslations()}
+        self._texts: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, text: str, language: str | None = None) -> str:
         return self._catalogue(language or _used).gettext(text)
@@ -87,12 +88,20 @@ class Words:
         """The form for `number`, which fills the field {n}."""
         return self._catalogue(_used).ngettext(one, many, number).format(n=number)
 
+    def texts(self, language: str) -> tuple[str, ...]:
+        """The English texts that have a translation, without plurals. Reads the catalogue, as the first text does."""
+        self._catalogue(language)
+        return self._texts.get(language, ())
+
     def _catalogue(self, language: str) -> gettext.NullTranslations:
         if language not in self._read:
             import polib  # the daemon never needs it
 
             # A fuzzy translation is a tool's guess, perhaps with another text's fields: `to_binary` leaves it out.
             catalogue = polib.pofile(str(self._directory / f"{language}.po"))
+            self._texts[language] = tuple(
+                entry.msgid for entry in catalogue if entry.translated() and not entry.msgid_plural
+            )
             self._read[language] = gettext.GNUTranslations(io.BytesIO(catalogue.to_binary()))
         return self._read[language]
 

@@ -8,7 +8,6 @@ through `str.format` fields; a field that the raiser did not give is an error in
 from __future__ import annotations
 
 import enum
-import re
 import string
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -80,6 +79,7 @@ class Reason(enum.IntEnum):
     DNS_UPDATE_FAILED = error_pb2.REASON_DNS_UPDATE_FAILED
     DNS_TRANSFER_REFUSED = error_pb2.REASON_DNS_TRANSFER_REFUSED
     DNS_CLOCK_WRONG = error_pb2.REASON_DNS_CLOCK_WRONG
+    DNS_ZONE_MISSING = error_pb2.REASON_DNS_ZONE_MISSING
     TIMEOUT = error_pb2.REASON_TIMEOUT
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
@@ -97,6 +97,8 @@ class Reason(enum.IntEnum):
     JOIN_LINK_EXPIRED = error_pb2.REASON_JOIN_LINK_EXPIRED
     POOL_OVERLAPS = error_pb2.REASON_POOL_OVERLAPS
     GATEWAY_NOT_JOINED = error_pb2.REASON_GATEWAY_NOT_JOINED
+    HISTORY_NOT_KEPT = error_pb2.REASON_HISTORY_NOT_KEPT
+    ASSERTION_BROKEN = error_pb2.REASON_ASSERTION_BROKEN
     GATEWAY_NOT_CONNECTED = error_pb2.REASON_GATEWAY_NOT_CONNECTED
     PAUSED = error_pb2.REASON_PAUSED
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
@@ -176,16 +178,6 @@ class Entry:
         """Names that the templates need."""
         parts = [*string.Formatter().parse(self.message), *string.Formatter().parse(self.remedy)]
         return {name for _, name, _, _ in parts if name}
-
-    def localise_stored(self, message: str, language: str) -> str:
-        """A message that was stored in English, in this language; unchanged if an earlier version said it otherwise."""
-        parts = string.Formatter().parse(self.message)
-        pattern = "".join(re.escape(text) + (f"(?P<{name}>.+)" if name else "") for text, name, _, _ in parts)
-        found = re.fullmatch(pattern, message)
-        if found is None:
-            return message
-        fields = {name: words(text, language) for name, text in found.groupdict().items()}
-        return words(self.message, language).format(**fields)
 
 
 _G = grpc.StatusCode
@@ -776,6 +768,12 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
     ),
+    Reason.DNS_ZONE_MISSING: Entry(
+        "{name} is not published: it is in none of the zones that Culvert keeps.",
+        "Add the zone that contains {name}, or give the resource another name.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
     Reason.DNS_NAME_OCCLUDED: Entry(
         "{name} is not served from {zone}: {cut} is {why}.",
         "Publish {name} in the zone that answers for it, or give the resource another name. "
@@ -908,6 +906,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Make a new link in the console, and join with it.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
+    ),
+    Reason.HISTORY_NOT_KEPT: Entry(
+        "The controller can decide about times since {since}, and about none before.",
+        "Choose a later time. The audit log has the refusals of earlier times with their reasons.",
+        _G.FAILED_PRECONDITION,
+        _H.GONE,
+    ),
+    Reason.ASSERTION_BROKEN: Entry(
+        "The change would break: {assertions}.",
+        "Make the change so that this still holds, or delete the assertion first.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.PAUSED: Entry(
         "Culvert is paused.",

@@ -7,6 +7,7 @@ import pytest
 from culvert_proto.dns_name import (
     NameInvalidError,
     canonical,
+    is_wildcard,
     make_readable,
     normalise_search,
     parse,
@@ -52,6 +53,8 @@ def test_each_spelling_is_one_name(text: str, name: str) -> None:
 def test_a_wildcard_keeps_its_star(text: str, name: str) -> None:
     starred = f"*.{text.strip()}"
     assert parse(starred, wildcard=True) == canonical(starred) == f"*.{name}"
+    assert is_wildcard(canonical(starred))
+    assert not is_wildcard(name)
     with pytest.raises(NameInvalidError, match="“\\*” \\(U\\+002A\\)"):
         parse(starred)
 

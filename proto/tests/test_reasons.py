@@ -48,15 +48,3 @@ def test_a_long_wait_is_told_as_a_duration() -> None:
     assert locked.remedy == "Wait 1 h and try again."
     assert (locked.retry_after, locked.fields["seconds"]) == (3600, "3600")
     assert CulvertError.from_proto(locked.to_proto()).remedy == locked.remedy
-
-
-def test_a_stored_message_is_said_in_german() -> None:
-    entry = CATALOGUE[Reason.NO_POLICY]
-    stored = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob").message
-    german = "Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example."
-    assert entry.localise_stored(stored, "de") == german
-    assert entry.localise_stored(stored, "en") == stored
-    assert entry.localise_stored("Said otherwise once.", "de") == "Said otherwise once."
-    closed = CulvertError(Reason.CLOSED_BY_ADMIN, why="the device was revoked")
-    told = closed.entry.localise_stored(closed.message, "de")
-    assert "Das Gerät wurde gesperrt" in told

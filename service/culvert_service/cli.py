@@ -1,4 +1,7 @@
-"""The commands of culvert-controller."""
+"""The commands of culvert-controller.
+
+Commands import what they use when they run: SQLAlchemy, FastAPI and ACME take a second, and `ready` is a health check.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from culvert_db import MigrationError, describe, log, refusal, sqlstate
-from culvert_db.start_failure import PostgresFailedError
+from culvert_proto import narrow_help
 from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private
-from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
 
 from culvert_service import config
-from culvert_service.controller import database
-from culvert_service.database import DatabaseDownError
 from culvert_service.operation import administration
-from culvert_service.operation import commands as operation
-from culvert_service.operation.rest_client import CallRefusedError
-from culvert_service.pki.master_key import MasterKeyError
-from culvert_service.setup import command as setup_command
-from culvert_service.setup.acme import AcmeFlags
+from culvert_service.operation.rest_client import CallRefusedError, readiness
 
 _Result = TypeVar("_Result")
 
@@ -45,10 +40,31 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        narrow_help.fit(self, formatter)
+        super().format_help(ctx, formatter)
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        pieces = " ".join(self.collect_usage_pieces(ctx))
+        narrow_help.write_usage(f"Usage: {ctx.command_path} {pieces}", formatter)
+
 
 class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        narrow_help.fit(self, formatter)
+        super().format_help(ctx, formatter)
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        pieces = " ".join(self.collect_usage_pieces(ctx))
+        narrow_help.write_usage(f"Usage: {ctx.command_path} {pieces}", formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # Typer cuts what does not fit into a line.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands[name].help) for name in self.list_commands(ctx)])
 
 
 class _Commands(typer.Typer):
@@ -169,7 +185,10 @@ def setup(
     ] = Path("/"),
 ) -> None:
     """Set this host up as a controller: examine, ask, write, start. A failure leaves everything as it was."""
-    with _errors():
+    from culvert_service.setup import command as setup_command
+    from culvert_service.setup.acme import AcmeFlags
+
+    with _database_errors():
         visible = database is not None
         if database is None and database_file is not None:
             database = database_file.read_text().strip()
@@ -207,13 +226,14 @@ def setup(
 @app.command()
 def init(config_file: ConfigFile = None) -> None:
     """Make the state and the database, and print a one-time token for the first owner's account."""
+    from culvert_service.operation import commands as operation
+
     _run(operation.init, config_file)
 
 
 @app.command()
 def serve(config_file: ConfigFile = None) -> None:
     """Run the REST API, the agent API and the gateways' links, until SIGINT or SIGTERM."""
-    # The whole controller, which the other commands do not need: a second of computing.
     from culvert_service.controller import lifecycle
 
     _run(lifecycle.serve, config_file)
@@ -222,19 +242,25 @@ def serve(config_file: ConfigFile = None) -> None:
 @app.command()
 def ready(config_file: ConfigFile = None) -> None:
     """Ask the controller of these settings whether it is ready: exit with 0, or with 1 and the cause."""
-    if fault := _run(operation.ready, config_file):
+    with _errors():
+        fault = readiness(config.load(config_file))
+    if fault:
         sys.exit(f"not ready: {fault}")
 
 
 @app.command()
 def migrate(config_file: ConfigFile = None) -> None:
     """Bring the database to the newest revision, and stop."""
+    from culvert_service.controller import database
+
     _run(database.migrate, config_file)
 
 
 @app.command()
 def openapi() -> None:
     """Print what the REST API offers, as an OpenAPI document."""
+    from culvert_service.operation import commands as operation
+
     asyncio.run(operation.openapi())
 
 
@@ -244,6 +270,8 @@ def backup(
     config_file: ConfigFile = None,
 ) -> None:
     """Write the database and the keys into one file, beside a controller that may be running."""
+    from culvert_service.operation import commands as operation
+
     _run(lambda settings: operation.back_up(settings, target), config_file)
 
 
@@ -253,30 +281,40 @@ def restore(
     config_file: ConfigFile = None,
 ) -> None:
     """Make a controller from a backup, where there is none yet."""
+    from culvert_service.operation import commands as operation
+
     _run(lambda settings: operation.restore(settings, source), config_file)
 
 
 @app.command("rotate-device-ca")
 def rotate_device_ca(config_file: ConfigFile = None) -> None:
     """Give devices' certificates a new CA. The old one is trusted until each device has renewed."""
+    from culvert_service.operation import commands as operation
+
     _run(operation.rotate_device_ca, config_file)
 
 
 @app.command("rotate-infrastructure-ca")
 def rotate_infrastructure_ca(config_file: ConfigFile = None) -> None:
     """Give the controllers' certificates a new CA. Devices and gateways that trust the old CA learn the new one."""
+    from culvert_service.operation import commands as operation
+
     _run(operation.rotate_infrastructure_ca, config_file)
 
 
 @app.command("rotate-gateway-ca")
 def rotate_gateway_ca(config_file: ConfigFile = None) -> None:
     """Give gateways' certificates a new CA. The old CA is trusted until each gateway has a new bundle."""
+    from culvert_service.operation import commands as operation
+
     _run(operation.rotate_gateway_ca, config_file)
 
 
 @app.command()
 def doctor(config_file: ConfigFile = None) -> None:
     """Look at what the controller needs, and say what to do about what is wrong. Exits with 1 when something is."""
+    from culvert_service.operation import commands as operation
+
     if not _run(operation.doctor, config_file):
         sys.exit(1)
 
@@ -284,19 +322,19 @@ def doctor(config_file: ConfigFile = None) -> None:
 @user_commands.command("add")
 def add_user(name: str, email: str, config_file: ConfigFile = None) -> None:
     """Add a person."""
-    _run(lambda settings: administration.add_user(settings, name, email), config_file)
+    _ask(lambda settings: administration.add_user(settings, name, email), config_file)
 
 
 @user_commands.command("invite")
 def invite_user(name: str, config_file: ConfigFile = None) -> None:
     """Print a link that enrols one computer of a person."""
-    _run(lambda settings: administration.invite_user(settings, name), config_file)
+    _ask(lambda settings: administration.invite_user(settings, name), config_file)
 
 
 @user_commands.command("invitations")
 def list_invitations(config_file: ConfigFile = None) -> None:
     """List the invitations that nobody has used yet: number, for whom, by whom, until when."""
-    _run(administration.list_invitations, config_file)
+    _ask(administration.list_invitations, config_file)
 
 
 @user_commands.command("withdraw")
@@ -305,7 +343,7 @@ def withdraw_invitation(
     config_file: ConfigFile = None,
 ) -> None:
     """Make an invitation's link enrol nothing any more."""
-    _run(lambda settings: administration.withdraw_invitation(settings, number), config_file)
+    _ask(lambda settings: administration.withdraw_invitation(settings, number), config_file)
 
 
 @site_tunnel_commands.command("add")
@@ -314,7 +352,7 @@ def add_site_tunnel(
     config_file: ConfigFile = None,
 ) -> None:
     """Add a site tunnel, which joins the networks behind two gateways."""
-    _run(lambda settings: administration.add_site_tunnel(settings, description), config_file)
+    _ask(lambda settings: administration.add_site_tunnel(settings, description), config_file)
 
 
 @site_tunnel_commands.command("change")
@@ -326,19 +364,19 @@ def change_site_tunnel(
     config_file: ConfigFile = None,
 ) -> None:
     """Change what a tunnel carries, its owner, its suite or its limits."""
-    _run(lambda settings: administration.change_site_tunnel(settings, name, description), config_file)
+    _ask(lambda settings: administration.change_site_tunnel(settings, name, description), config_file)
 
 
 @site_tunnel_commands.command("list")
 def list_site_tunnels(config_file: ConfigFile = None) -> None:
     """List them, and why one is not up."""
-    _run(administration.list_site_tunnels, config_file)
+    _ask(administration.list_site_tunnels, config_file)
 
 
 @site_tunnel_commands.command("remove")
 def remove_site_tunnel(name: str, config_file: ConfigFile = None) -> None:
     """Close one."""
-    _run(lambda settings: administration.remove_site_tunnel(settings, name), config_file)
+    _ask(lambda settings: administration.remove_site_tunnel(settings, name), config_file)
 
 
 @gateway_commands.command("add")
@@ -347,18 +385,20 @@ def add_gateway(
     config_file: ConfigFile = None,
 ) -> None:
     """Register a gateway."""
-    _run(lambda settings: administration.add_gateway(settings, description), config_file)
+    _ask(lambda settings: administration.add_gateway(settings, description), config_file)
 
 
 @gateway_commands.command("bundle")
 def write_bundle(name: str, directory: Path, config_file: ConfigFile = None) -> None:
     """Write a gateway's certificate and keys into a directory."""
-    _run(lambda settings: administration.write_bundle(settings, name, directory), config_file)
+    _ask(lambda settings: administration.write_bundle(settings, name, directory), config_file)
 
 
 @gateway_commands.command("reader")
 def issue_reader(directory: Path, config_file: ConfigFile = None) -> None:
     """Write a certificate with which P4Runtime clients read gateways and change nothing."""
+    from culvert_service.operation import commands as operation
+
     _run(lambda settings: operation.issue_reader(settings, directory), config_file)
 
 
@@ -369,7 +409,7 @@ def change_gateway(
     config_file: ConfigFile = None,
 ) -> None:
     """Change a gateway, and close the tunnels that do not fit it any more."""
-    _run(lambda settings: administration.change_gateway(settings, name, description), config_file)
+    _ask(lambda settings: administration.change_gateway(settings, name, description), config_file)
 
 
 @gateway_commands.command("drain")
@@ -381,30 +421,32 @@ def drain_gateway(
     config_file: ConfigFile = None,
 ) -> None:
     """Drain a gateway: open no more tunnels through it, and move its tunnels to other gateways."""
-    _run(lambda settings: administration.drain_gateway(settings, name, anyway=anyway), config_file)
+    _ask(lambda settings: administration.drain_gateway(settings, name, anyway=anyway), config_file)
 
 
 @gateway_commands.command("undrain")
 def undrain_gateway(name: str, config_file: ConfigFile = None) -> None:
     """Let tunnels be opened through a gateway again."""
-    _run(lambda settings: administration.undrain_gateway(settings, name), config_file)
+    _ask(lambda settings: administration.undrain_gateway(settings, name), config_file)
 
 
 @gateway_commands.command("remove")
 def remove_gateway(name: str, config_file: ConfigFile = None) -> None:
     """Delete a gateway that no resource and no tunnel uses."""
-    _run(lambda settings: administration.remove_gateway(settings, name), config_file)
+    _ask(lambda settings: administration.remove_gateway(settings, name), config_file)
 
 
 @gateway_commands.command("list")
 def list_gateways(config_file: ConfigFile = None) -> None:
     """List the gateways, and why one is offline."""
-    _run(administration.list_gateways, config_file)
+    _ask(administration.list_gateways, config_file)
 
 
 @audit_commands.command()
 def verify(config_file: ConfigFile = None) -> None:
     """Check the hash of every line. Exits with 1 at the first that is not as it was written."""
+    from culvert_service.operation import commands as operation
+
     if not _run(operation.verify, config_file):
         sys.exit(1)
 
@@ -426,6 +468,8 @@ def cut(
     config_file: ConfigFile = None,
 ) -> None:
     """Remove lines that are at least 30 days old. A signed record of the removal stays, and `verify` starts from it."""
+    from culvert_service.operation import commands as operation
+
     if (export is None) != without_export:
         raise typer.BadParameter("either --export or --without-export is needed")
     _run(lambda settings: operation.cut(settings, before.replace(tzinfo=UTC), export), config_file)
@@ -435,10 +479,19 @@ def cut(
 _REFUSED = ("28", "3D", "42501")
 
 
+def _ask(work: Callable[[config.Settings], Coroutine[Any, Any, None]], config_file: Path | None) -> None:
+    """Run a command that calls the running controller."""
+    with _errors():
+        asyncio.run(work(config.load(config_file)))
+
+
 def _run(
     work: Callable[[config.Settings], Coroutine[Any, Any, _Result]], config_file: Path | None
 ) -> _Result:
-    with _errors():
+    """Run a command that uses database and keys itself."""
+    from culvert_db import log
+
+    with _database_errors():
         settings = config.load(config_file)
         log.configure(as_json=settings.log_json)
         return asyncio.run(work(settings))
@@ -450,20 +503,30 @@ def _errors() -> Generator[None]:
     keep_memory_private()
     try:
         yield
-    except (
-        config.ConfigurationError,
-        PostgresFailedError,
-        MigrationError,
-        MasterKeyError,
-        CallRefusedError,
-    ) as error:
+    except (config.ConfigurationError, CallRefusedError) as error:
         sys.exit(f"culvert-controller: {error}")
     except OSError as error:
         sys.exit(f"culvert-controller: {config.system_words(error)}")
-    except DBAPIError as error:
-        if not sqlstate(error).startswith(_REFUSED):
-            raise
-        sys.exit(f"culvert-controller: database_url: the server answers: {refusal(error)}")
-    except DatabaseDownError as error:
-        cause = describe(error.__cause__) or error.__cause__
-        sys.exit(f"culvert-controller: the database does not take a change: {cause}")
+
+
+@contextmanager
+def _database_errors() -> Generator[None]:
+    from culvert_db import MigrationError, describe, refusal, sqlstate
+    from culvert_db.start_failure import PostgresFailedError
+    from sqlalchemy.exc import DBAPIError
+
+    from culvert_service.database import DatabaseDownError
+    from culvert_service.pki.master_key import MasterKeyError
+
+    with _errors():
+        try:
+            yield
+        except (PostgresFailedError, MigrationError, MasterKeyError) as error:
+            sys.exit(f"culvert-controller: {error}")
+        except DBAPIError as error:
+            if not sqlstate(error).startswith(_REFUSED):
+                raise
+            sys.exit(f"culvert-controller: database_url: the server answers: {refusal(error)}")
+        except DatabaseDownError as error:
+            cause = describe(error.__cause__) or error.__cause__
+            sys.exit(f"culvert-controller: the database does not take a change: {cause}")

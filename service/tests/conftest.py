@@ -344,7 +344,7 @@ async def database_url(cluster: str) -> AsyncGenerator[str]:
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
-        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {_MIGRATED}"))
+        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {_MIGRATED} STRATEGY FILE_COPY"))
         yield _database(cluster, name)
         await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     await engine.dispose()

@@ -27,11 +27,15 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.entries: dict[_Key, p4r.TableEntry] = {}
         self.refuse_table: int | None = None
         self.silent = False
+        # The number of reads of port_role before each takes 0.3 s; None if none does.
+        self.slow_after: int | None = None
         # Whether another client is primary, which the caller's stream has not told yet.
         self.has_another_primary = False
         self.writes: list[p4r.WriteRequest] = []
         self.acknowledged = 0
         self.drops: dict[int, int] = {}
+        # The product and its version, which other switches than sluice do not tell.
+        self.product: str | None = None
         self._packets: Counter[_Key] = Counter()
         self._schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
         self._config: p4r.ForwardingPipelineConfig | None = None
@@ -81,6 +85,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
             self._streams.remove(answers)
 
     async def Capabilities(self, request: Any, context: Any) -> p4r.CapabilitiesResponse:  # noqa: N802
+        if self.product is not None:
+            await context.send_initial_metadata([("server", self.product)])
         return p4r.CapabilitiesResponse(p4runtime_api_version="1.4.0")
 
     async def GetForwardingPipelineConfig(  # noqa: N802
@@ -116,6 +122,12 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.ReadRequest, context: Any
     ) -> AsyncIterator[p4r.ReadResponse]:
         await self._hang_if_silent()
+        if self.slow_after is not None and request.entities[0].table_entry.table_id == self.table(
+            "port_role"
+        ):
+            self.slow_after -= 1
+            if self.slow_after < 0:
+                await asyncio.sleep(0.3)
         if request.entities[0].HasField("extern_entry"):
             # As bmv2 does.
             await context.abort(grpc.StatusCode.UNKNOWN, "Incorrect entity type")

@@ -8,8 +8,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from culvert_db import Admin
-from culvert_service.admins.account import _recovery_code
-from culvert_service.admins.proof import RECOVERY_CODE
+from culvert_service.admins.proof import RECOVERY_CODE, new_recovery_codes
 from pyotp import parse_uri
 from sqlalchemy import update
 
@@ -38,8 +37,26 @@ async def signs_in(world: World, person: Person, password: str, code: str | None
 
 
 def test_recovery_codes_are_told_from_an_authenticators() -> None:
-    assert all(RECOVERY_CODE.fullmatch(_recovery_code()) for _ in range(100))
+    codes = new_recovery_codes()
+    assert len(set(codes)) == 10
+    assert all(RECOVERY_CODE.fullmatch(code) for code in codes)
     assert not RECOVERY_CODE.fullmatch("123456")
+
+
+@slow
+async def test_a_new_account_has_recovery_codes_each_of_which_works_once(world: World) -> None:
+    invited = await world.rest("POST", "/admins/invitations", {"role": "owner"})
+    async with browser(world, "olga") as olga:
+        made = (await olga.set_up(invited["token"])).json()
+        first, second, *others = made["recovery_codes"]
+        assert len(others) == 8
+        assert not set(made["recovery_codes"]) & set((await dump(world)).split())
+        assert (await olga.sign_in(code=first)).status_code == 200
+        assert refusal(await olga.sign_in(code=first)) == WRONG
+        assert (await olga.sign_in(code=second)).status_code == 200
+        assert (await olga.ask("GET", "/session/credentials")).json()["recovery_codes"] == 8
+        (line,) = await world.rest("GET", "/audit?action=admin.create")
+        assert line["details"]["recovery_codes"] == 10
 
 
 @slow

@@ -38,15 +38,26 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         dialog = page.get_by_role("dialog", name="Add a zone")
         for label, value in {
             "Zone": "corp.example",
-            "Short name": "corp",
             "Name server": "-",
             "TSIG key": "k",
         }.items():
             await dialog.get_by_role("textbox", name=label, exact=True).fill(value)
+        await expect(dialog.get_by_role("textbox", name="Short name")).to_have_value("corp")
+        seldom = dialog.get_by_role("button", name="Port, time to live, view and instance")
+        instance = dialog.get_by_role("textbox", name="Instance")
+        await seldom.click()
+        await instance.fill("two words")
+        await seldom.click()
+        await expect(instance).to_be_hidden()
         await dialog.get_by_role("button", name="Add it").click()
+        # A fault is not folded away.
+        await expect(instance).to_be_visible()
         await expect(dialog.get_by_text("Each part of a name begins and ends with")).to_be_visible()
         await shown.picture("dns-zone")
         await dialog.get_by_role("textbox", name="Name server").fill("192.0.2.53")
+        await instance.fill("default")
+        await expect(instance).to_be_hidden()
+        await shown.picture("dns-zone-folded")
         await dialog.get_by_role("button", name="Add it").click()
         await expect(page.get_by_text("corp.example is added")).to_be_visible()
         # The rows that dns-updater would write.
@@ -119,6 +130,7 @@ async def test_a_zone_is_changed_and_deleted_beside_a_resource_that_it_publishes
 
         await page.get_by_role("link", name="DNS", exact=True).click()
         await page.get_by_role("button", name="More about corp.example").click()
+        await shown.picture("zone-menu")
         await page.get_by_role("menuitem", name="Change").click()
         await dialog.get_by_role("textbox", name="TSIG key").fill("not a key")
         await dialog.get_by_role("button", name="Save").click()
@@ -133,7 +145,39 @@ async def test_a_zone_is_changed_and_deleted_beside_a_resource_that_it_publishes
 
         await page.get_by_role("button", name="More about corp.example").click()
         await page.get_by_role("menuitem", name="Delete").click()
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(
+            page.get_by_text("corp.example is deleted once its records are withdrawn")
+        ).to_be_visible()
+        assert (await world.rest("GET", "/dns/zones/corp"))["retiring"]
+        await shown.picture("dns-zone-undo")
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("corp.example is there again")).to_be_visible()
+        again = await world.rest("GET", "/dns/zones/corp")
+        assert (again["retiring"], again["key"], again["ttl"]) == (False, "newer", 300)
+
+        await page.get_by_role("button", name="More about corp.example").click()
+        await page.get_by_role("menuitem", name="Delete").click()
         await dialog.get_by_role("checkbox", name="The name server is gone").check()
         await shown.picture("dns-zone-delete")
         await dialog.get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()
+
+
+async def test_managed_zones_are_sorted_by_what_is_shown(world: World, running: Browser) -> None:
+    names = {"a": "zoo.example", "b": "xn--bcher-kva.example", "c": "anna.example"}
+    for name, origin in names.items():
+        zone = {"name": name, "origin": origin, "server": "192.0.2.53", "key": "k"}
+        await world.rest("POST", "/dns/zones", zone)
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        await shown.open("dns")
+        await shown.sign_in(olga)
+        managed = shown.page.get_by_role("region", name="Managed zones")
+        await expect(managed.get_by_role("switch").first).to_be_visible()
+        listed = await managed.locator("label .name").all_inner_texts()
+        assert [it for it in listed if not it.startswith("corp.")] == [
+            "anna.example",
+            "bücher.example",
+            "zoo.example",
+        ]
+        await shown.picture("dns-managed")

@@ -16,6 +16,7 @@ import grpc.aio
 import pytest
 from cryptography.hazmat.primitives import serialization
 from culvert_db import GatewayEnrolment
+from culvert_lab.console import NARROW, WIDE
 from culvert_lab.free_port import free_port
 from finsy.proto import p4r_grpc
 from playwright.async_api import Browser, expect
@@ -82,6 +83,10 @@ async def test_a_drained_and_deleted_gateway_leaves_the_list_live(world: World, 
             knocking.cancel()
             await expect(drops.get_by_text("failed authentication").first).to_be_visible()
             await shown.picture("gateway")
+            await page.get_by_role("link", name="Change").click()
+            await expect(page.get_by_text("1 tunnel is open through it. If it does not fit")).to_be_visible()
+            await shown.picture("gateway-change-open")
+            await page.go_back()
             await page.get_by_role("button", name="Drain", exact=True).click()
             dialog = page.get_by_role("dialog")
             await expect(dialog).to_contain_text("No other gateway serves wiki")
@@ -164,11 +169,27 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.picture("gateway-change")
         await neighbours.fill("10.20.0.10\n10.20.0.254")
         await page.get_by_role("textbox", name="Routes").fill("10.30.0.0/16 10.20.0.254")
+        await page.get_by_role("button", name="VLANs, MTUs, legacy suites").click()
+        await page.get_by_role("textbox", name="VLAN of the LAN port").fill("20")
+        await page.get_by_role("textbox", name="MTU of the WAN port").fill("1400")
+        await page.get_by_role("textbox", name="Device of P4Runtime").fill("3")
+        await page.get_by_role("combobox", name="Allowed legacy suites").click()
+        await page.get_by_role("option", name="aes-cbc-hmac-sha1-96").click()
+        await page.keyboard.press("Escape")
+        await shown.picture("gateway-seldom")
+        await page.set_viewport_size(NARROW)
+        await shown.picture("narrow-gateway-seldom")
+        await page.set_viewport_size(WIDE)
+        await page.get_by_role("combobox", name="Encryption").click()
+        await expect(page.get_by_role("option", name="aes-cbc-hmac-sha1-96")).to_have_count(1)
+        await page.keyboard.press("Escape")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_text("gw-berlin is saved")).to_be_visible()
         changed = await world.rest("GET", "/gateways/gw-berlin")
         assert changed["wan"]["next_hop"] == "198.51.100.1"
         assert changed["lan"]["routes"] == {"10.30.0.0/16": "10.20.0.254"}
+        assert (changed["lan"]["vlan"], changed["wan"]["mtu"], changed["device_id"]) == (20, 1400, 3)
+        assert changed["legacy_suites"] == ["aes-cbc-hmac-sha1-96"]
         assert changed["lan"]["neighbours"] == {"10.20.0.10": None, "10.20.0.254": None}
         # A gateway in use is not deleted, and the refusal names its use.
         await world.add_wiki(["gw-berlin"])
@@ -200,6 +221,16 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
         )
         await expect(page.get_by_text("for 60 more minutes")).to_be_visible()
         await shown.picture("gateway-join-waiting")
+        await page.get_by_role("button", name="Behind a port-forward").click()
+        await page.get_by_label("Public address").fill("203.0.113.700")
+        await expect(page.get_by_text("Must be an IPv4 address")).to_be_visible()
+        await page.get_by_label("Public address").fill("203.0.113.7")
+        await page.get_by_label("Shared interface").fill("eth0")
+        await page.get_by_text("Nobody can add a route").click()
+        await expect(command).to_contain_text(
+            "join --public-address 203.0.113.7 --beside eth0 --masquerade 'https://"
+        )
+        await shown.picture("gateway-join-placed")
         token = (await command.inner_text()).partition("#")[2].partition(".")[0]
         log_watch.met(token)
         computer = Computer(port)

@@ -29,19 +29,20 @@ async def test_the_browser_chooses_and_the_person_decides(world: World, running:
     ):
         page, html = shown.page, shown.page.locator("html")
         await shown.open("groups")
-        await expect(page.get_by_role("heading", name="Anmelden")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Anmelden", exact=True)).to_be_visible()
         await expect(html).to_have_attribute("lang", "de-AT")
         await shown.picture("sign-in-de")
         await page.get_by_role("button", name="English").click()
-        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
         await expect(html).to_have_attribute("lang", "en")
         await shown.sign_in(olga)
-        await expect(page.get_by_role("heading", name="Groups")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Groups", exact=True)).to_be_visible()
         await page.reload()
         await page.get_by_role("button", name="Signed in as olga").click()
         await page.get_by_role("menuitem", name="Deutsch").click()
         await page.get_by_role("button", name="Angemeldet als olga").click()
         await expect(page.get_by_role("menuitem", name="Abmelden")).to_be_visible()
+        await shown.picture("account-menu-de")
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,12 @@ async def test_another_language_is_answered_in_english(
 ) -> None:
     async with console(world, running, locale=locale) as shown:
         await shown.open()
-        await expect(shown.page.get_by_role("heading", name=heading)).to_be_visible()
+        await expect(shown.page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
 
 
 async def test_a_page_without_its_catalogue_is_in_english(world: World, running: Browser) -> None:
     async with console(world, running, locale="de-DE") as shown:
         await shown.page.route("**/assets/de-*.js", lambda route: route.abort())
         await shown.open()
-        await expect(shown.page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await expect(shown.page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
         await expect(shown.page.locator("html")).to_have_attribute("lang", "en")

@@ -8,11 +8,11 @@ import uuid
 from collections.abc import AsyncGenerator
 
 import pytest
-from culvert_db import Device, User
+from culvert_db import Device, DnsRecord, DnsState, User
 from playwright.async_api import Browser, Locator, Page, expect
 from sqlalchemy import insert, select
 
-from .conftest import World, until
+from .conftest import World, refused, until
 from .console_page import BUILT, administrator, chromium_running, console
 
 pytestmark = [
@@ -55,6 +55,7 @@ async def further(page: Page, table: Locator) -> int:
     return min(int(number) for number in re.findall(r"laptop-(\d{5})", await table.inner_text()))
 
 
+@pytest.mark.long
 async def test_a_page_of_ten_thousand_rows_renders_few(world: World, running: Browser) -> None:
     await add_devices(world)
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
@@ -102,3 +103,194 @@ async def test_a_list_follows_the_log_long_after_the_overview_was_shown(
         await expect(people).to_contain_text("alice")
         await world.rest("POST", "/users", {"name": "bert", "email": "bert@corp.example"})
         await expect(people).to_contain_text("bert")
+
+
+# Each list with the columns by which it is sorted.
+SORTED = {
+    "people": ("Name", "Last seen", "Devices"),
+    "invitations": ("For", "Sent by", "Sent", "Valid until"),
+    "devices": ("Device", "State", "Last seen", "Code"),
+    "resources": ("Name", "Owner"),
+    "policies": ("Policy", "Group or person", "Last used"),
+    "groups": ("Group", "Members"),
+    "assertions": ("Assertion", "State"),
+    "gateways": ("Name", "State", "Last checked", "Tunnels"),
+    "dns": ("Name", "State", "Changed"),
+    "activity": ("Time",),
+    "settings?part=administrators": ("Name", "First sign-in", "Role"),
+    "settings?part=tokens": ("Name", "Ends"),
+}
+
+
+async def test_each_list_is_sorted_by_its_columns_and_the_address_keeps_it(
+    world: World, running: Browser
+) -> None:
+    """The browser's rows are those of the controller: the first row of one way is the last of the other."""
+    zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    for number, name in ((8, "gw-berlin"), (9, "gw-paris")):
+        await world.add_gateway(name, number, number)
+    for name, shown in (("bert", "zoe"), ("zora", "Anna")):
+        person = {"name": name, "email": f"{name}@corp.example", "display_name": shown}
+        await world.rest("POST", "/users", person)
+        await world.rest("POST", "/invitations", {"user": name})
+        await world.rest("POST", "/groups", {"name": name, "members": ["alice"] if name == "bert" else []})
+        await world.add_resource(name, ["gw-berlin"], address="10.20.0.10", owner=f"{name}@corp.example")
+        await world.rest("POST", "/policies", {"name": name, "user": name, "resources": [name]})
+        await world.rest(
+            "POST", "/tokens", {"name": name, "scopes": ["read"], "days": 9 if name > "c" else 5}
+        )
+        await world.enrol(name)
+        await world.rest("POST", "/assertions", {"user": name, "name": "bert.corp.example", "reaches": True})
+    async with world.database.begin() as session:
+        session.add_all(
+            DnsRecord(name=f"{name}.corp.example", zone="corp", type="A", state=state)
+            for name, state in (("bert", DnsState.LIVE), ("zora", DnsState.PENDING))
+        )
+    async with (
+        administrator(world, "olga", "owner") as olga,
+        administrator(world, "otto", "auditor") as _,
+        console(world, running) as shown,
+    ):
+        page = shown.page
+        await shown.open()
+        await shown.sign_in(olga)
+        await expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+        for place, columns in SORTED.items():
+            await shown.open(place)
+            table = page.locator("table[aria-rowcount]").first
+            await expect(table).to_be_visible()
+            headed = await table.locator("th[aria-sort]").all_inner_texts()
+            assert tuple(headed) == columns, place
+            for column in columns:
+                head = table.get_by_role("columnheader", name=column, exact=True)
+                if await head.get_attribute("aria-sort") != "ascending":
+                    await head.get_by_role("button").click()
+                await expect(head).to_have_attribute("aria-sort", "ascending")
+                await head.get_by_role("button").click()
+                await expect(head).to_have_attribute("aria-sort", "descending")
+                assert "sort=-" in page.url, place
+            await page.reload()
+            await expect(table.locator("th[aria-sort=descending]")).to_have_text(columns[-1])
+        await shown.open("people?sort=display_name")
+        rows = page.get_by_role("table", name="People").locator("tbody tr")
+        await expect(rows.first).to_contain_text("alice")
+        await expect(rows.last).to_contain_text("zoe")
+        await shown.picture("people-sorted")
+        await shown.open("dns?sort=-changed")
+        await expect(page.get_by_role("table", name="Records").locator("tbody tr")).to_have_count(2)
+        await shown.picture("dns-sorted")
+
+
+# Each list with its search field, a text of one row, and that row.
+SEARCHED = {
+    "gateways": ("Search gateways", "198.51.100.9", "gw-paris"),
+    "assertions": ("Search assertions", "BERT can", "bert can reach"),
+    "settings?part=administrators": ("Search administrators", "tt", "otto"),
+    "settings?part=tokens": ("Search API tokens", "metrics", "prometheus"),
+    "site-tunnels": ("Search site tunnels", "gw-rome", "berlin-rome"),
+}
+
+
+async def test_each_list_is_searched_with_the_key_and_the_address_keeps_it(
+    world: World, running: Browser
+) -> None:
+    sites = {"gw-berlin": 8, "gw-paris": 9, "gw-rome": 10}
+    for name, number in sites.items():
+        lan = {
+            "port": 2,
+            "mac": "02:00:00:00:02:01",
+            "prefix": f"10.{number}.0.0/24",
+            "address": f"10.{number}.0.1",
+            "neighbours": {f"10.{number}.0.10": "02:00:00:00:02:10"},
+        }
+        await world.add_gateway(name, number, number, lan=lan)
+    await world.rest("POST", "/users", {"name": "bert", "email": "bert@corp.example"})
+    for user in ("alice", "bert"):
+        await world.rest("POST", "/assertions", {"user": user, "name": "x.corp.example", "reaches": True})
+    for name, scope in (("backup", "read"), ("prometheus", "metrics:read")):
+        await world.rest("POST", "/tokens", {"name": name, "scopes": [scope], "days": 9})
+    for other in ("paris", "rome"):
+        ends = [
+            {"gateway": gateway, "targets": [{"prefix": f"10.{sites[gateway]}.0.0/24"}]}
+            for gateway in ("gw-berlin", f"gw-{other}")
+        ]
+        tunnel = {"name": f"berlin-{other}", "ends": ends, "owner": "bob@corp.example"}
+        await world.rest("POST", "/site-tunnels", tunnel)
+    async with (
+        administrator(world, "olga", "owner") as olga,
+        administrator(world, "otto", "auditor") as _,
+        console(world, running) as shown,
+    ):
+        page = shown.page
+        await shown.open()
+        await shown.sign_in(olga)
+        await expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+        for place, (label, text, row) in SEARCHED.items():
+            await shown.open(place)
+            rows = page.locator("table[aria-rowcount]").first.locator("tbody tr")
+            await expect(rows.nth(1)).to_be_visible()
+            await page.keyboard.press("/")
+            await expect(page.get_by_label(label)).to_be_focused()
+            await page.keyboard.type(text)
+            await expect(rows).to_have_count(1)
+            await expect(rows).to_contain_text(row)
+            await page.reload()
+            await expect(rows).to_have_count(1)
+            await page.get_by_label(label).fill("nothing like it")
+            await expect(page.get_by_role("heading", name="No matching")).to_be_visible()
+            await shown.picture(f"searched-{re.split(r'[?=]', place)[-1]}")
+            await page.get_by_role("button", name="Show all").click()
+            await expect(rows.nth(1)).to_be_visible()
+
+
+async def test_the_log_is_filtered_by_a_reason_that_is_chosen(world: World, running: Browser) -> None:
+    await refused((await world.enrol()).open("wiki.corp.example"))
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("activity")
+        await shown.sign_in(olga)
+        await page.get_by_role("combobox", name="Reason").click()
+        await page.get_by_role("option", name="unknown name").click()
+        lines = page.get_by_role("table", name="Activity").locator("tbody tr")
+        await expect(lines).to_have_count(1)
+        await expect(lines).to_contain_text("wiki.corp.example")
+        assert "reason=NAME_UNKNOWN" in page.url
+        await shown.picture("activity-reason")
+        # A reason that the list lacks is shown as the log has it.
+        await shown.open("activity?reason=RATE_LIMITED")
+        await expect(page.get_by_role("combobox", name="Reason")).to_have_value("RATE_LIMITED")
+
+
+async def test_a_deletion_leads_back_to_the_list_as_it_was_left(world: World, running: Browser) -> None:
+    for name in ("bea", "bert", "bob"):
+        await world.rest("POST", "/groups", {"name": name})
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        groups = page.get_by_role("table", name="Groups")
+        await shown.open("groups?q=b&sort=-name")
+        await shown.sign_in(olga)
+        for name, left, detour in (("bert", ["bob", "bea"], False), ("bob", ["bea"], True)):
+            await groups.get_by_role("link", name=name).click()
+            await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+            if detour:
+                await page.get_by_role("link", name="Activity").click()
+                await expect(page.get_by_role("heading", name="Activity", exact=True)).to_be_visible()
+                await page.go_back()
+                await page.reload()
+                await page.get_by_role("link", name="Policies").click()
+                await page.get_by_text("Groups", exact=True).click()
+                await page.get_by_label("Search groups").fill("b")
+                await expect(page).to_have_url(re.compile("q=b"))
+                await groups.get_by_role("button", name="Group").click()
+                await groups.get_by_role("link", name=name).click()
+                await page.get_by_role("link", name="Devices").click()
+                await expect(page.get_by_role("heading", name="Devices", exact=True)).to_be_visible()
+                await page.go_back()
+            await page.get_by_role("button", name="Delete").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+            await expect(groups.locator("tbody tr")).to_have_count(len(left))
+            assert [row.split("\t")[0] for row in await groups.locator("tbody tr").all_inner_texts()] == left
+            assert "q=b" in page.url
+            assert "sort=-name" in page.url
+            await expect(page.get_by_label("Search groups")).to_have_value("b")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from culvert_service.operation.commands import openapi
@@ -54,13 +56,45 @@ async def test_the_console_does_whatever_the_rest_api_can(capsys: pytest.Capture
     assert OF_PROGRAMS | BY_ANOTHER.keys() <= offered
 
 
+async def test_each_field_of_a_request_has_a_place_in_the_console(capsys: pytest.CaptureFixture[str]) -> None:
+    await openapi()
+    document = json.loads(capsys.readouterr().out)
+    asked = {
+        field
+        for path, verbs in document["paths"].items()
+        for method, operation in verbs.items()
+        if (method, path) not in OF_PROGRAMS and "requestBody" in operation
+        for field in _fields(document["components"]["schemas"], operation["requestBody"])
+    }
+    words = {word for text in _sources() for word in re.findall(r"\w+", text)}
+    assert "legacy_suites" in asked
+    assert not asked - words, "the console has no place for these fields"
+
+
+def _fields(schemas: dict[str, Any], part: Any, seen: frozenset[str] = frozenset()) -> set[str]:
+    """The names of the properties of a schema, and of the schemas that it refers to."""
+    if isinstance(part, list):
+        return {field for one in cast("list[Any]", part) for field in _fields(schemas, one, seen)}
+    if not isinstance(part, dict):
+        return set()
+    fields = cast("dict[str, Any]", part)
+    found = {field for one in fields.values() for field in _fields(schemas, one, seen)}
+    name = str(fields.get("$ref", "")).rpartition("/")[2]
+    if name and name not in seen:
+        found |= _fields(schemas, schemas[name], seen | {name})
+    return found | set(fields.get("properties", ()))
+
+
+def _sources() -> Iterator[str]:
+    for file in (*SOURCES.glob("src/**/*.ts*"), *SOURCES.glob("public/*.js")):
+        if file.name != "schema.ts" and ".test." not in file.name:
+            yield file.read_text()
+
+
 def _used() -> set[tuple[str, str]]:
     """The calls, and the addresses of links and streams, which are read."""
     used: set[tuple[str, str]] = set()
-    for file in (*SOURCES.glob("src/**/*.ts*"), *SOURCES.glob("public/*.js")):
-        if file.name in ("schema.ts",) or ".test." in file.name:
-            continue
-        text = file.read_text()
+    for text in _sources():
         used |= {(method.lower(), path) for method, path in _CALL.findall(text)}
         used |= {("get", path) for path in _ADDRESS.findall(text)}
     return used

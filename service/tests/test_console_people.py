@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
+from culvert_lab.console import NARROW
 from culvert_proto.invitation_link import parse_invitation
 from playwright.async_api import Browser, expect
 
-from .conftest import Device, World, make_csr, refused
+from .conftest import Device, World, make_csr, next_event, refused
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 
@@ -35,14 +36,15 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         dialog = page.get_by_role("dialog")
         await dialog.get_by_role("textbox", name="Display name").fill("Bjørn Ødegård")
         await dialog.get_by_role("textbox", name="E-mail").fill("bob@corp.example")
+        await expect(dialog.get_by_role("textbox", name="Login name")).to_have_value("bob")
         await dialog.get_by_role("textbox", name="Login name").fill("Bjørn Ødegård")
         await dialog.get_by_role("button", name="Add and invite").click()
         await expect(dialog.get_by_text("Must have 1 to 63 lower-case letters")).to_be_visible()
         await shown.picture("people-add")
         await dialog.get_by_role("textbox", name="Login name").fill("bob")
         await dialog.get_by_role("button", name="Add and invite").click()
-        await dialog.get_by_role("button", name="Make a link").click()
         link = await dialog.get_by_role("textbox", name="Invitation").input_value()
+        await expect(dialog.get_by_text("Waiting for the computer to enrol")).to_be_visible()
         await shown.picture("people-invite")
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("table", name="People")).to_contain_text("bob@corp.example")
@@ -82,6 +84,7 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await other.open()
         await refused(other.open("git.corp.example"))
         await page.get_by_role("button", name="More about laptop of alice").click()
+        await shown.picture("device-menu")
         await page.get_by_role("menuitem", name="New authenticator").click()
         await expect(dialog).to_contain_text("Of 1 open tunnel, closes those that need a code")
         await dialog.get_by_role("button", name="Replace it").click()
@@ -100,6 +103,59 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await expect(page.get_by_text("laptop is revoked, 1 tunnel closed")).to_be_visible()
         await expect(page.get_by_role("table", name="Devices")).to_contain_text("revoked")
         assert await world.rest("GET", "/tunnels") == []
+
+
+async def test_the_dialog_of_an_invitation_follows_its_computer(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    # Another computer of hers, with a tunnel, is not the invited one.
+    other = await world.enrol()
+    await other.prove()
+    await other.open()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await shown.open("people/of/alice")
+        await shown.sign_in(olga)
+        await page.get_by_role("button", name="Invite a computer").click()
+        await dialog.get_by_role("button", name="Make a link").click()
+        link = await dialog.get_by_role("textbox", name="Invitation").input_value()
+        steps = dialog.get_by_role("listitem")
+        await expect(steps).to_have_text(
+            ["Waiting for the computer to enrol", "The first name is not opened yet"]
+        )
+        await expect(steps.get_by_role("img", name="to do")).to_have_count(2)
+        device = await enrolled(world, parse_invitation(link).token)
+        await expect(steps.first).to_have_text("laptop is enrolled")
+        # The link has been used up.
+        await expect(dialog.get_by_role("textbox", name="Invitation")).to_have_count(0)
+        await shown.picture("invite-enrolled")
+        await device.prove()
+        opened = await device.open()
+        await expect(steps.last).to_have_text("The first name is opened: wiki.corp.example")
+        await device.close(opened.tunnel.tunnel_id)
+        await expect(steps.get_by_role("img", name="done")).to_have_count(2)
+        await page.set_viewport_size(NARROW)
+        await shown.picture("narrow-invite-opened")
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(dialog).to_have_count(0)
+
+
+async def test_a_device_is_seen_to_come_online_without_a_reload(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    device = await world.enrol()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("people/of/alice")
+        await shown.sign_in(olga)
+        devices = page.get_by_role("table", name="Devices")
+        await expect(devices).to_contain_text("never")
+        events = device.watch()
+        await next_event(events, "profile")
+        await expect(devices).to_contain_text("online")
+        await page.get_by_role("link", name="Devices").click()
+        await expect(devices).to_contain_text("online")
+        await events.aclose()
 
 
 async def test_the_page_of_a_person_shows_access_and_ends_it(
@@ -135,7 +191,7 @@ async def test_the_page_of_a_person_shows_access_and_ends_it(
         await expect(dialog.get_by_text("turns the direction of text")).to_be_visible()
         await dialog.get_by_role("textbox", name="Display name").fill("David")
         await dialog.get_by_role("button", name="Save").click()
-        await expect(page.get_by_role("heading", name="David")).to_be_visible()
+        await expect(page.get_by_role("heading", name="David", exact=True)).to_be_visible()
         await page.get_by_role("button", name="Delete").click()
         for line in ("Closes 1 tunnel", "Revokes 1 computer: laptop", "Leaves 1 group: writers", "david"):
             await expect(dialog).to_contain_text(line)
@@ -152,11 +208,12 @@ async def test_the_page_of_a_person_shows_access_and_ends_it(
             "invitations": 0,
             "groups": ["writers"],
             "policies_deleted": ["david"],
+            "breaks": [],
         }
     async with console(world, running, narrow=True) as shown:
         await shown.open("people/of/bob")
         await shown.sign_in(olga)
-        await expect(shown.page.get_by_role("heading", name="David")).to_be_visible()
+        await expect(shown.page.get_by_role("heading", name="David", exact=True)).to_be_visible()
         await shown.picture("person-narrow")
 
 

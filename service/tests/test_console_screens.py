@@ -6,8 +6,10 @@ import os
 from collections.abc import AsyncGenerator
 
 import pytest
+from culvert_db import Device, DeviceState
 from culvert_lab.console import LARGEST, NARROW
 from playwright.async_api import Browser, ViewportSize, expect
+from sqlalchemy import update
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
@@ -41,6 +43,7 @@ PAGES = {
     "policies": ("Policies", "Richtlinien"),
     "policies/new": ("Add a policy", "Richtlinie hinzufügen"),
     "groups": ("Groups", "Gruppen"),
+    "assertions": ("Assertions", "Zusicherungen"),
     "dns": ("DNS", "DNS"),
     "access?user=alice&name=wiki.corp.example": ("Access check", "Zugriffsprüfung"),
     "activity": ("Activity", "Verlauf"),
@@ -58,8 +61,8 @@ TOO_WIDE = """() => {
   return wide.map(it => it.tagName + ' ' + (it.firstElementChild?.ariaLabel ?? ''));
 }"""
 LANGUAGES = ("en-GB", "de-DE")
-# The hardest screens: the longest texts on the least room, and the most room. `make screens` shows all.
-HARDEST = (("de-DE", "narrow"), ("en-GB", "4k"))
+# The hardest screens have the longest texts on the least room. `make screens` shows all.
+HARDEST = (("de-DE", "narrow"),)
 ALL = tuple((locale, size) for locale in LANGUAGES for size in SIZES)
 
 
@@ -80,7 +83,7 @@ async def test_each_page_in_each_size(world: World, running: Browser, locale: st
     ):
         await shown.open()
         await shown.sign_in(olga)
-        await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
+        await expect(shown.page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
         await shown.page.evaluate("kept => localStorage.setItem('culvert-language', kept)", locale[:2])
         await shown.page.set_viewport_size(SIZES[size])
         for place, headings in PAGES.items():
@@ -95,3 +98,39 @@ async def test_each_page_in_each_size(world: World, running: Browser, locale: st
                 shown.faults.append(f"{size} {place}: {wide} scrolls sideways")
             name = "".join(it if it.isalnum() else "-" for it in place) or "overview"
             await shown.picture(f"{size}-{name}{suffix}")
+
+
+# A primary button in sight: the rows of a list have none either.
+PRIMARY = """() => [...document.querySelectorAll('.mantine-Button-root[data-variant=filled]')]
+  .filter(it => it.checkVisibility()).map(it => it.innerText)"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("filled", [True, False])
+async def test_each_page_has_one_primary_button_at_most(world: World, running: Browser, filled: bool) -> None:
+    pages = [place for place in PAGES if filled or "/of/" not in place]
+    if filled:
+        zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+        await world.rest("POST", "/dns/zones", zone)
+        await world.add_gateway("gw-berlin", 9)
+        await world.add_wiki(["gw-berlin"])
+        await world.rest("POST", "/tokens", {"name": "backup", "scopes": ["read"]})
+        for _ in range(2):
+            await world.enrol()
+        async with world.database.begin() as session:
+            await session.execute(update(Device).values(state=DeviceState.PENDING))
+        pages += ["people/of/alice", "devices?state=pending"]
+    many: dict[str, list[str]] = {}
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open()
+        await shown.sign_in(olga)
+        for place in pages:
+            await shown.open(place)
+            await expect(page.get_by_role("heading").first).to_be_visible()
+            loading = page.get_by_role("status").filter(has=page.locator("[aria-hidden]"))
+            await expect(loading).to_have_count(0)
+            primary = await page.evaluate(PRIMARY)
+            if len(primary) > 1:
+                many[place] = primary
+    assert not many

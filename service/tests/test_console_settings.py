@@ -125,10 +125,10 @@ async def test_an_owner_invites_promotes_and_deletes_administrators(world: World
                 .first.click()
             )
             await page.get_by_role("option", name="Admin", exact=True).click()
-            await expect(dialog).to_contain_text("From auditor to admin")
+            await expect(dialog).to_contain_text("From Auditor to Admin")
             await shown.picture("settings-administrators")
             await dialog.get_by_role("button", name="Change the role").click()
-            await expect(page.get_by_text("The role of adam is admin now")).to_be_visible()
+            await expect(page.get_by_text("The role of adam is Admin now")).to_be_visible()
             assert (await adam.client.get("/api/v1/session")).json()["role"] == "admin"
             await page.get_by_role("button", name="Delete adam").click()
             await dialog.get_by_role("button", name="Delete").click()
@@ -161,7 +161,7 @@ async def test_owners_are_told_what_others_do_until_they_dismiss_it(world: World
         for method, path, body in asked:
             assert (await bob.ask(method, path, body)).is_success
         await expect(notices).to_contain_text("bob made new recovery codes, from 127.0.0.1.")
-        await expect(notices).to_contain_text("bob invited somebody as owner, from 127.0.0.1.")
+        await expect(notices).to_contain_text("bob invited somebody as Owner, from 127.0.0.1.")
         await expect(notices).to_contain_text("bob made the API token ci (read), from 127.0.0.1.")
         await shown.picture("settings-notices")
         await notices.get_by_role("button", name="Dismiss").click()
@@ -262,7 +262,7 @@ async def test_an_auditor_sees_the_controller_and_the_administrators(world: Worl
             ("API tokens", "Make a token"),
         ):
             await part(page, name)
-            await expect(page.get_by_role("heading", name=name)).to_be_visible()
+            await expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
             await expect(page.get_by_role("button", name=hidden)).to_have_count(0)
         await part(page, "Your account")
         await expect(page.get_by_role("button", name="Change password")).to_be_visible()

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 from culvert_lab.free_port import free_port
 from playwright.async_api import Browser, expect
+from pyotp.totp import TOTP
 
 from .conftest import World, running, settings_in
 from .console_page import BUILT, Console, administrator, chromium_running, console
 from .oidc_server import CLIENT, SECRET
+from .test_admins import PASSWORD
 from .test_oidc import issuer
 from .test_proofs import grows_old
 
@@ -117,8 +120,48 @@ async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: 
         await page.get_by_role("menuitem", name="Sign out").click()
         await page.get_by_role("button", name="Use a passkey").click()
         await expect(page.get_by_role("alert", name="The passkey is not known here")).to_be_visible()
-        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
         await shown.picture("sign-in-passkey-refused")
+
+
+@pytest.mark.parametrize(("locale", "narrow"), [("en-GB", False), ("de-DE", True)])
+async def test_a_new_account_gets_its_recovery_codes_once(
+    world: World, chrome: Browser, locale: str, narrow: bool
+) -> None:
+    token = (await world.rest("POST", "/admins/invitations", {"role": "owner"}))["token"]
+    suffix = "-de" if narrow else ""
+    async with console(world, chrome, locale=locale, narrow=narrow) as shown:
+        page = shown.page
+        await shown.open(f"setup#token={token}")
+        await page.locator("input[autocomplete=username]").fill("ada")
+        await page.locator("input[autocomplete=new-password]").fill(PASSWORD)
+        await page.locator("button[type=submit]").click()
+        secret = await page.locator("[data-secret]").inner_text()
+        await page.locator("input[autocomplete=one-time-code]").fill(TOTP(secret).now())
+        await page.locator("button[type=submit]").click()
+        codes = page.locator("[data-codes] code")
+        await expect(codes).to_have_count(10)
+        await shown.picture(f"setup-codes{suffix}")
+        first, *_ = texts = await codes.all_inner_texts()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("button", name="Herunterladen" if narrow else "Download").click()
+        kept = await anyio.Path(await (await downloading.value).path()).read_text()
+        assert kept.splitlines()[2:] == texts
+        assert "ada" in kept
+        # The paper has the codes and whose they are, and nothing else.
+        await page.emulate_media(media="print")
+        await expect(page.locator(".printed > p")).to_contain_text("ada")
+        await expect(page.get_by_role("button")).to_have_count(0)
+        await page.emulate_media(media="screen")
+        if narrow:
+            return
+        await page.get_by_role("link", name="I have saved them").click()
+        await page.get_by_role("button", name="Signed in as ada").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await shown.sign_in_as("ada", first)
+        await expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+        await shown.open("settings")
+        await expect(page.get_by_text("9 are left")).to_be_visible()
 
 
 async def test_an_account_is_made_and_signed_in_to_at_the_provider(
@@ -134,7 +177,7 @@ async def test_an_account_is_made_and_signed_in_to_at_the_provider(
         await page.get_by_role("button", name=f"Continue at {host}").click()
         await page.locator("input[name=sub]").fill("ada")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
         await page.get_by_role("button", name="Signed in as ada").click()
         await page.get_by_role("menuitem", name="Your account").click()
         await expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(1)

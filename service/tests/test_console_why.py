@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
+from urllib.parse import quote
 
 import pytest
+from culvert_lab.console import NARROW, WIDE
 from playwright.async_api import Browser, expect
+from sqlalchemy import text
 
 from .conftest import World, refused
 from .console_page import BUILT, administrator, chromium_running, console
@@ -51,13 +55,27 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await page.get_by_role("button", name="Check").click()
         answer = page.get_by_role("region", name="Answer to laptop")
         await expect(answer).to_contain_text(denied.message)
-        await expect(answer).to_contain_text(denied.remedy)
+        # The administrator's remedy, and not the person's.
+        await expect(answer).not_to_contain_text(denied.remedy)
+        await expect(answer.get_by_role("link", name="Add a policy for alice")).to_be_visible()
         await shown.picture("why-not")
-        await page.get_by_role("combobox", name="Name").fill("wiki.corp.example")
+        await page.get_by_role("combobox", name="Name").fill("wiki")
         await page.get_by_role("button", name="Check").click()
         await expect(answer).to_contain_text("yes, through gw-berlin")
+        await expect(answer).to_contain_text("wiki.corp.example")
         await shown.picture("why")
         await device.open()
+
+        # The answer follows a change that another administrator makes.
+        await world.rest("DELETE", f"/policies/{quote('alice to wiki')}")
+        remedy = answer.get_by_role("link", name="Add alice to the group readers, which may reach it")
+        await expect(remedy).to_be_visible()
+        await shown.picture("why-group")
+        await page.set_viewport_size(NARROW)
+        await shown.picture("narrow-why-group")
+        await page.set_viewport_size(WIDE)
+        await remedy.click()
+        await expect(page.get_by_role("heading", name="readers")).to_be_visible()
 
         await page.get_by_role("link", name="Activity").click()
         log = page.get_by_role("table", name="Activity")
@@ -69,6 +87,9 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(log).to_contain_text(denied.message)
         assert "outcome=denied" in page.url
         await shown.picture("activity-denied")
+        await log.get_by_role("link", name="Check access").click()
+        await expect(answer).to_contain_text(denied.message)
+        await page.go_back()
         # A line that is written now shows by itself.
         await refused(device.open("nobody.corp.example"))
         await expect(log.get_by_text("denied", exact=True)).to_have_count(2)
@@ -96,3 +117,28 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         # The time stands below the act where the screen has no room for its column.
         await expect(shown.page.get_by_role("cell").get_by_text("ago").first).to_be_visible()
         await shown.picture("activity-narrow")
+
+
+async def test_the_access_check_decides_about_a_past_time(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    device = await world.enrol()
+    await device.prove()
+    async with administrator(world, "arno", "auditor") as arno, console(world, running) as shown:
+        page, answer = shown.page, shown.page.get_by_role("region", name="Answer to laptop")
+        async with world.database() as session:
+            then = (await session.execute(text("SELECT clock_timestamp()"))).scalar_one()
+        await world.rest("DELETE", f"/policies/{quote('alice to wiki')}")
+        await shown.open(f"access?user=alice&name=wiki.corp.example&at={quote(f'{then:%FT%T.%fZ}')}")
+        await shown.sign_in(arno)
+        await expect(answer).to_contain_text("yes, through gw-berlin")
+        await expect(page.get_by_text("As of ")).to_be_visible()
+        await shown.picture("why-past")
+        time = page.get_by_label("Time")
+        await expect(time).to_have_accessible_description(re.compile(r"Empty: now\. Kept since \d"))
+        await time.fill("")
+        await page.get_by_role("button", name="Check").click()
+        await expect(answer).to_contain_text("No policy lets alice reach wiki.corp.example")
+        await time.fill("2020-01-01T10:00")
+        await page.get_by_role("button", name="Check").click()
+        await expect(page.get_by_role("alert")).to_contain_text("The controller can decide about times since")

@@ -32,14 +32,14 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
         await shown.sign_in(olga)
         steps = page.get_by_role("region", name="First steps")
         done = steps.locator("[data-done=true]")
-        await expect(steps).to_contain_text("0 of 5 done", timeout=15_000)
+        await expect(steps).to_contain_text("0 of 6 done", timeout=15_000)
         await shown.picture("wizard")
         port = free_port()
         await world.add_gateway("gw-berlin", port)
         async with serving(world, Switch(), "gw-berlin", port):
             await expect(done).to_have_text(["A gateway is connected"])
             await expect(steps.get_by_role("link", name="Add a resource")).to_be_visible()
-            await world.add_wiki(["gw-berlin"])
+            await world.add_wiki(["gw-berlin"], users=[])
             await expect(done).to_have_count(2)
             # The row that dns-updater would write.
             async with world.database.begin() as session:
@@ -48,9 +48,13 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
             await shown.picture("wizard-under-way")
             device = await world.enrol()
             await expect(done).to_have_count(4)
+            await expect(steps.get_by_role("link", name="Open Resources")).to_be_visible()
+            policy = {"name": "alice to wiki", "user": "alice", "resources": ["wiki"]}
+            await world.rest("POST", "/policies", policy)
+            await expect(done).to_have_count(5)
             await device.prove()
             await device.open()
-            await expect(steps).to_contain_text("It works: the first page is open")
+            await expect(steps).to_contain_text("It works: the first tunnel is open")
             await shown.picture("wizard-finished")
             await page.reload()
             await expect(page.get_by_role("table", name="Tunnels")).to_be_visible()

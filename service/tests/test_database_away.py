@@ -170,6 +170,7 @@ async def test_callers_do_not_notice_that_connections_end(tmp_path: Path) -> Non
         assert use.refused == []
 
 
+@pytest.mark.long
 @slow
 async def test_dying_backends_and_servers_cause_no_internal_error(
     tmp_path: Path,
@@ -214,6 +215,7 @@ async def ready(world: World) -> None:
     await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 200)
 
 
+@pytest.mark.long
 @slow
 async def test_a_server_without_free_connections_is_told_as_database_down(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device):
@@ -251,8 +253,10 @@ async def test_a_database_that_takes_no_writes_is_not_ready(tmp_path: Path) -> N
     async with one_gateway(tmp_path) as (world, postgres, device):
         assert (await world.anyone.get("/readyz")).status_code == 200
         await _everywhere(postgres.url, "ALTER SYSTEM SET default_transaction_read_only = on")
-        refused = await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 503)
-        assert refused.json()["checks"] == {"database": "it is read-only"}
+        await until(
+            lambda: world.anyone.get("/readyz"),
+            lambda answer: answer.json().get("checks") == {"database": "it is read-only"},
+        )
         with pytest.raises(CulvertError) as down:
             await device.open()
         assert down.value.reason is Reason.DATABASE_DOWN

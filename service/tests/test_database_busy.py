@@ -40,6 +40,7 @@ async def held(url: str) -> AsyncGenerator[None]:
         await connection.close()
 
 
+@pytest.mark.long
 async def test_a_click_waits_for_a_long_change(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (_, postgres, device):
         began = time.monotonic()
@@ -63,6 +64,7 @@ async def test_clicks_that_wait_in_vain_get_the_reason_and_are_not_logged(tmp_pa
         await device.open()
 
 
+@pytest.mark.long
 async def test_a_frozen_server_is_told_as_down(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (_, _postgres, device):
         await device.open()
@@ -80,6 +82,7 @@ async def test_a_frozen_server_is_told_as_down(tmp_path: Path) -> None:
         assert time.monotonic() - began < HELD_SECONDS
 
 
+@pytest.mark.long
 async def test_a_controller_that_is_stopped_holds_its_rows_for_seconds_only(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (_, postgres, device):
         engine = connect(postgres.url)

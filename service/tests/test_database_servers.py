@@ -122,6 +122,7 @@ async def test_a_database_address_that_leads_to_a_standby_is_one_outage(
                 await opens(device)
 
 
+@pytest.mark.long
 @on_each_release
 async def test_too_many_connections_at_the_server_are_database_down(
     tmp_path: Path, programs: Path, caplog: pytest.LogCaptureFixture
@@ -146,6 +147,7 @@ async def _many_at_once(world: World) -> None:
     assert reasons <= {"DATABASE_DOWN"}, reasons
 
 
+@pytest.mark.long
 @needs_pgbouncer
 @on_each_release
 async def test_behind_a_pooler_of_transactions(
@@ -193,6 +195,7 @@ async def _hears(world: World) -> None:
     await until(managed, lambda zones: "lab.example" in str(zones))
 
 
+@pytest.mark.long
 @needs_pgbouncer
 async def test_behind_a_pooler_of_sessions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = Server(tmp_path / "server", RELEASES[0])
@@ -221,6 +224,7 @@ _OTHERWISE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("programs", "options"),
     [
@@ -290,6 +294,7 @@ async def _lists_alike(world: World) -> None:
     assert (await world.rest("GET", "/dns/zones/lab"))["resources"] == sorted(names)
 
 
+@pytest.mark.long
 @needs_pgbouncer
 async def test_a_pooler_may_have_two_connections_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -342,6 +347,7 @@ async def drifting(world: World, switch: Switch) -> AsyncGenerator[Callable[[], 
         losing.cancel()
 
 
+@pytest.mark.long
 @needs_pgbouncer
 async def test_while_others_hold_all_of_a_poolers_connections_calls_hear_why(tmp_path: Path) -> None:
     server = Server(tmp_path / "server", RELEASES[0])

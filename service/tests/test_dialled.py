@@ -119,6 +119,7 @@ def agent_port(world: World) -> int:
     return int(world.settings.agent_listen.rpartition(":")[2])
 
 
+@pytest.mark.long
 async def test_through_a_nat_no_packet_is_lost_while_connections_are(
     wires: Wires, tmp_path: Path, database_url: str
 ) -> None:
@@ -363,6 +364,31 @@ async def test_no_click_is_refused_while_a_switch_is_handed_over(
             assert reload.returncode == 0
             successor = int(said.split()[1])
         os.kill(successor, signal.SIGKILL)
+
+
+async def test_a_click_after_a_controllers_restart_waits_for_the_gateway(
+    wires: Wires, tmp_path: Path, database_url: str
+) -> None:
+    """The device is back before the gateway is, which connects itself, with growing delays."""
+    settings = settings_in(tmp_path, database_url=database_url)
+    async with AsyncExitStack() as stack:
+        async with running(settings) as world:
+            await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+            await world.add_gateway("gw-berlin", 0, p4runtime=None)
+            await world.add_wiki(["gw-berlin"])
+            unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+            target = f"127.0.0.1:{agent_port(world)}"
+            await stack.enter_async_context(dialling(tmp_path / "gateway", wires.names, target))
+            await world.online("gw-berlin")
+            device = await world.enrol()
+            await device.prove()
+        # The gateway waits 0.5 s to 1 s before its next attempt.
+        await asyncio.sleep(1.5)
+        async with running(settings) as world:
+            world.devices.append(device)
+            device.connect()
+            assert (await world.rest("GET", "/gateways/gw-berlin"))["state"] != "online"
+            assert (await device.open()).tunnel.gateway.name == "gw-berlin"
 
 
 async def _click(device: Device, seconds: float) -> None:

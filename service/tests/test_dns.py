@@ -46,6 +46,11 @@ async def test_a_zone_is_made_changed_and_retired(world: World) -> None:
     await world.rest("POST", "/dns/zones/corp/check")
     await world.rest("DELETE", "/dns/zones/corp")
     assert (await world.rest("GET", "/dns/zones/corp"))["retiring"]
+    # While its records are withdrawn, only the same zone can take its name.
+    [fault] = await taken(world, ZONE | {"instance": "other"})
+    assert fault["pointer"] == "/name"
+    again = await world.rest("POST", "/dns/zones", ZONE | {"ttl": 30})
+    assert (again["retiring"], again["ttl"]) == (False, 30)
     await world.rest("DELETE", "/dns/zones/corp?keep_records=true")
     assert await refused(world, "GET", "/dns/zones/corp") == (404, "NOT_FOUND")
 
@@ -125,3 +130,27 @@ async def test_a_zone_that_culvert_keeps_is_one_that_devices_watch(world: World,
     for name in ("lab", "laboutside"):
         await world.rest("DELETE", f"/dns/zones/{name}")
     await profile_that(events, lambda found: "lab.example" not in found.managed_zones)
+
+
+async def test_an_administrator_switches_a_zones_page_of_refusals(world: World) -> None:
+    device = await world.enrol()
+    await device.prove()
+    events = device.watch()
+    first = (await next_event(events, "profile")).profile
+    assert first.denial_page_zones == ["corp.example"]
+    await world.rest("POST", "/dns/zones", ZONE | {"name": "lab", "origin": "lab.example"})
+    assert await world.rest("GET", "/dns/managed-zones") == [
+        {"name": "corp.example", "display_name": "corp.example", "denial_page": True},
+        {"name": "lab.example", "display_name": "lab.example", "denial_page": False},
+    ]
+    # The choice has precedence over the settings.
+    for name, shown in (("lab.example", True), ("corp.example", False), ("corp.example", False)):
+        chosen = await world.rest("PUT", f"/dns/managed-zones/{name}", {"denial_page": shown})
+        assert chosen["denial_page"] is shown
+    await profile_that(events, lambda found: list(found.denial_page_zones) == ["lab.example"])
+    await world.rest("DELETE", "/dns/zones/lab")
+    await profile_that(events, lambda found: not found.denial_page_zones)
+    gone = {"denial_page": True}
+    assert await refused(world, "PUT", "/dns/managed-zones/lab.example", gone) == (404, "NOT_FOUND")
+    lines = await world.rest("GET", "/audit?object=zone/corp.example")
+    assert {(line["action"], line["details"]["shown"]) for line in lines} == {("zone.denial-page", "no")}

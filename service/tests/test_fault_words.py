@@ -73,6 +73,7 @@ def _in_body(error: ValidationError) -> list[dict[str, Any]]:
     return [{**it, "loc": ("body", *it["loc"])} for it in error.errors()]
 
 
+@pytest.mark.slow
 async def test_each_pattern_of_the_api_has_words_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     await openapi()
     patterns = set(_patterns(json.loads(capsys.readouterr().out))) - {posture.FACT, posture.VERSION}

@@ -155,7 +155,7 @@ async def test_an_invitation_that_does_not_work_says_why(world: World, running: 
     }
     for name, (bad, title) in cases.items():
         async with opened(world, running, bad) as shown:
-            await expect(shown.page.get_by_role("heading", name=title)).to_be_visible()
+            await expect(shown.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
             await shown.picture(f"invitation-{name}")
 
 

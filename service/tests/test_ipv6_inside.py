@@ -83,7 +83,7 @@ async def test_a_resource_needs_gateways_that_give_addresses_of_its_family(world
     await world.add_gateway("gw-berlin", free_port(), lan=LAN)
     body = {"name": "wiki", "fqdn": "wiki.corp.example", "gateways": ["gw-berlin"], "owner": "bob"}
     answer = await world.admin.post("/api/v1/resources", json=body | {"targets": TARGETS})
-    assert (answer.status_code, "no pool" in answer.json()["detail"]) == (422, True)
+    assert (answer.status_code, "no IPv6 addresses" in answer.json()["detail"]) == (422, True)
 
 
 @pytest.mark.slow

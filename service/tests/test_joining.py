@@ -404,6 +404,33 @@ async def test_a_gateway_reports_the_mac_addresses_of_its_neighbours(world: Worl
     assert (await shown(world))["neighbours"][0]["mac"] == other
 
 
+async def test_a_resources_server_becomes_a_neighbour_to_find(world: World) -> None:
+    computer = Computer()
+    computer.facts["next_hop"] = HOP
+    await join(world, await enrol(world), computer)
+    before = await shown(world)
+    body = {"name": "git", "fqdn": "git.corp.example", "gateways": [NAME], "owner": "bob@corp.example"}
+
+    async def preview(prefix: str) -> int:
+        asked = body | {"targets": [{"prefix": prefix}]}
+        answer = await world.admin.post("/api/v1/resources/preview", json=asked)
+        assert answer.is_success or NAME in answer.json()["detail"], answer.text
+        return answer.status_code
+
+    assert await preview("10.20.0.77/32") == 200
+    assert await shown(world) == before
+    await world.rest("POST", "/resources", body | {"targets": [{"prefix": "10.20.0.77/32"}]})
+    known = (await ask(world, "gateway-reports", computer.reports(NAME, lan={"10.20.0.77": WIKI_MAC}))).json()
+    assert known["lan"] == [WIKI, "10.20.0.77"]
+    after = await shown(world)
+    assert after["lan"]["neighbours"] == {WIKI: None, "10.20.0.77": None}
+    macs = {it["address"]: it["mac"] for it in after["neighbours"]}
+    assert macs == {HOP: HOP_MAC, WIKI: WIKI_MAC, "10.20.0.77": WIKI_MAC}
+    # The gateway itself, a host elsewhere, and a prefix that names no server.
+    for prefix in ("10.20.0.1/32", "192.0.2.1/32", "10.20.8.0/24"):
+        assert await preview(prefix) == 422
+
+
 async def test_an_administrator_fixes_a_mac_address_and_lets_it_be_found_again(world: World) -> None:
     computer = Computer()
     computer.facts["next_hop"] = HOP

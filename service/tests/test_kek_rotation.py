@@ -387,6 +387,7 @@ async def test_a_tunnel_between_gateways_loses_nothing_while_a_kek_changes(
 MANY = 450
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_root
 @pytest.mark.timeout(600)

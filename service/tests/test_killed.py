@@ -104,6 +104,7 @@ async def life(device: Device) -> None:
     await device.close(tunnel_id)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_a_controller_may_die_in_front_of_any_step(
     tmp_path: Path, database_url: str, wires: Wires

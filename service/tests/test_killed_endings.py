@@ -144,6 +144,7 @@ def _are_later(epochs: list[int], before: list[int]) -> bool:
     return all(now > then for now, then in zip(epochs, before, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_a_controller_may_die_in_front_of_any_step(
     tmp_path: Path, database_url: str, wires: Wires

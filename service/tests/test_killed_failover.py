@@ -87,6 +87,7 @@ async def back(world: World, way: Way) -> None:
         await world.online(name)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_a_controller_may_die_in_front_of_any_step(
     tmp_path: Path, database_url: str, wires: Wires

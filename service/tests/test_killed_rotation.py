@@ -66,6 +66,7 @@ async def rotated(world: World, directory: Path) -> dict[str, Any]:
     return given
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_a_controller_may_die_in_front_of_any_step(
     tmp_path: Path, database_url: str, wires: Wires
@@ -149,6 +150,7 @@ async def test_another_controller_ends_what_the_gateways_dead_controller_began(
         await agreed(two, set(laptops.tunnels))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_a_site_tunnel_of_two_controllers_loses_nothing_in_kek_rotation(
     settings: tuple[Settings, Settings], tmp_path: Path

@@ -166,6 +166,18 @@ async def device(world: World, switch: Switch) -> Device:
 
 
 @slow
+async def test_a_tunnels_live_row_follows_its_persons_name(world: World, device: Device) -> None:
+    """The name stands in another table than the tunnel."""
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    async with watching(world, "tunnels") as stream:
+        _, data = await stream.next()
+        assert data["rows"][tunnel_id]["user_display_name"] is None
+        named = {"email": "alice@corp.example", "display_name": "Alice Miller"}
+        await world.rest("PUT", "/users/alice", named)
+        assert (await stream.until("changed", tunnel_id))["user_display_name"] == "Alice Miller"
+
+
+@slow
 async def test_a_tunnel_is_seen_to_open_and_close(world: World, device: Device) -> None:
     async with watching(world, "tunnels") as stream:
         assert await stream.next() == ("snapshot", {"rows": {}})

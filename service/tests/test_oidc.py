@@ -231,6 +231,7 @@ async def judged(claims: Json, key: Key = KEY, alg: str = "ES256") -> Reason | s
             return error.reason
 
 
+@pytest.mark.slow
 async def test_only_a_token_for_us_now_and_for_this_sign_in_is_believed() -> None:
     assert await judged({}) == "ada"
     wrong: list[Json] = [

@@ -14,11 +14,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 import requests
-import schemathesis
 from culvert_lab.free_port import free_port
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode
 
 from .conftest import World, running, settings_in
 from .test_rest import GATEWAY, WIKI
@@ -65,6 +63,20 @@ async def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
     # A live view has no end.
     asked = {path: verbs for path, verbs in paths.items() if not path.endswith("/events")}
     return [(verb, path, found) for path, verbs in asked.items() for verb, found in verbs.items()]
+
+
+async def test_the_document_says_in_which_media_type_refusals_come(world: World) -> None:
+    document = (await world.anyone.get("/openapi.json")).json()
+    refusals = [
+        operation["responses"]["default"]["content"]
+        for path, operations in document["paths"].items()
+        # FastAPI writes the schema for the route that defines it, /ca, and shows its media type beside ours.
+        if path.startswith("/api/v1/") and path != "/api/v1/ca"
+        for operation in operations.values()
+    ]
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert [it for it in refusals if it != problem] == []
+    assert set(document["components"]["schemas"]["Problem"]["properties"]) >= {"reason", "detail", "remedy"}
 
 
 async def test_no_text_in_a_path_or_a_query_is_a_fault(world: World) -> None:
@@ -122,6 +134,10 @@ async def test_schemathesis_finds_no_fault(world: World) -> None:
 
 
 def _explore(world: World) -> None:
+    # Its import takes seconds, which each run that only collects this file would spend.
+    import schemathesis
+    from schemathesis import GenerationMode
+
     schema: Any = cast("Any", schemathesis).openapi.from_dict(_reference(world))
     with requests.Session() as session:
         session.trust_env = False
@@ -132,7 +148,7 @@ def _explore(world: World) -> None:
                 _ask(found.ok(), mode, session, world.settings.rest_url)
 
 
-def _ask(operation: Any, mode: GenerationMode, session: requests.Session, url: str) -> None:
+def _ask(operation: Any, mode: Any, session: requests.Session, url: str) -> None:
     @settings(
         max_examples=EXAMPLES,
         database=None,

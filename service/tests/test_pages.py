@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from culvert_db import Device, DnsRecord, DnsState
+from culvert_db import Admin, Device, DnsRecord, DnsState, Role
 from sqlalchemy import select
 
 from .conftest import World
@@ -26,17 +26,19 @@ async def lists(world: World) -> list[str]:
         schema = answer.get("application/json", {}).get("schema", {})
         if schema.get("type") == "array" and "$ref" in schema["items"]:
             found.append(path)
-    # The answer about one person's devices, the keys and sessions of who is signed in, and charts' points.
+    # The answer about one person's devices, the keys and sessions of who is signed in, charts' points, and what comes
+    # whole: the settings' zones, and the assertions and the reported facts, of which there are bounds.
     session = ("/api/v1/session/passkeys", "/api/v1/session/sessions", "/api/v1/session/notices")
     charts = ("/api/v1/audit/hours", "/api/v1/gateways/{name}/samples")
-    for path in ("/api/v1/access", *session, *charts):
+    whole = ("/api/v1/dns/managed-zones", "/api/v1/assertions", "/api/v1/devices/facts")
+    for path in ("/api/v1/access", *session, *charts, *whole):
         found.remove(path)
     of_one = {"/api/v1/users/{name}/access": "alice", "/api/v1/resources/{name}/access": "wiki"}
     return [path.format(name=of_one[path]) if path in of_one else path for path in found]
 
 
 async def walked(world: World, path: str, limit: int) -> list[Any]:
-    url, seen = f"{path}?limit={limit}", list[Any]()
+    url, seen = f"{path}{'&' if '?' in path else '?'}limit={limit}", list[Any]()
     while url:
         answer = await world.admin.get(url)
         assert answer.status_code == 200, answer.text
@@ -114,23 +116,94 @@ async def test_no_list_takes_a_cursor_of_ones_own_making(world: World) -> None:
         assert refusals >= len(cursors), path
 
 
-@pytest.mark.parametrize("sort", ["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"])
-async def test_a_sorted_list_has_each_row_once_over_its_pages(world: World, sort: str) -> None:
-    for _ in range(3):
+async def orders(world: World) -> dict[str, list[str]]:
+    """The sort orders of each list that has any."""
+    paths: dict[str, Any] = (await world.anyone.get("/openapi.json")).json()["paths"]
+    found: dict[str, list[str]] = {}
+    for path, methods in paths.items():
+        for parameter in methods.get("get", {}).get("parameters", []):
+            if parameter["name"] == "sort":
+                found[path] = parameter["schema"]["enum"]
+    return found
+
+
+async def test_each_order_has_each_row_once_over_its_pages_and_both_ways(
+    world: World, switch: Switch
+) -> None:
+    """People, devices, … with equal values, so that the pages end between them."""
+    for number, name in ((20, "gw-paris"), (60, "gw-tokyo")):
+        lan = {
+            "port": 2,
+            "mac": "02:00:00:00:02:01",
+            "address": f"10.{number}.0.1",
+            "prefix": f"10.{number}.0.0/16",
+            "neighbours": {f"10.{number}.0.{host}": f"02:00:00:00:02:{host}" for host in (10, 11, 12)},
+        }
+        await world.add_gateway(name, number, number, lan=lan)
+    for number, name in enumerate(("bob", "carol", "dave")):
+        await world.rest("POST", "/users", {"name": name, "email": "x@corp.example", "display_name": "Émile"})
+        await world.rest("POST", "/invitations", {"user": name})
+        await world.rest("POST", "/groups", {"name": name, "members": ["alice"]})
+        await world.rest("POST", "/policies", {"name": name, "user": "alice", "resources": ["wiki"]})
+        await world.rest("POST", "/tokens", {"name": name, "scopes": ["read"]})
+        await world.add_resource(name, ["gw-paris"], address="10.20.0.10", owner="Zoe")
+        ends = [
+            {"gateway": "gw-paris", "targets": [{"prefix": f"10.20.0.1{number}/32"}]},
+            {"gateway": "gw-tokyo", "targets": [{"prefix": f"10.60.0.1{number}/32"}]},
+        ]
+        await world.rest("POST", "/site-tunnels", {"name": name, "ends": ends, "owner": "Zoe"})
         await world.enrol()
     async with world.database.begin() as session:
-        seen = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
+        for name in ("olga", "oskar", "otto"):
+            session.add(Admin(name=name, role=Role.AUDITOR))
+    sorted_lists = await orders(world)
+    assert len(sorted_lists) >= 9
+    for path, names in sorted_lists.items():
+        # The controller's own lines go on.
+        which = "&action=user.create" if path == "/api/v1/audit" else ""
+        for sort in names:
+            rows = [place(row) for row in await walked(world, f"{path}?sort={sort}{which}", 1)]
+            whole = [place(row) for row in (await world.admin.get(f"{path}?sort={sort}{which}")).json()]
+            assert len(rows) >= 3, path
+            assert rows == whole, (path, sort)
+            assert len({json.dumps(row, default=str) for row in rows}) == len(rows), (path, sort)
+            back = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
+            assert back in names, (path, sort)
+            reverse = [place(row) for row in (await world.admin.get(f"{path}?sort={back}{which}")).json()]
+            assert reverse == whole[::-1], (path, sort)
+
+
+async def test_names_are_sorted_as_people_read_them(world: World) -> None:
+    """By the name that screens show, whatever the case of its letters."""
+    for name, shown in (("zz1", "bea"), ("aa1", "Chris"), ("mm1", None), ("nn1", "Ärla"), ("nn2", "ärlb")):
+        named = {"name": name, "email": f"{name}@corp.example", "display_name": shown}
+        await world.rest("POST", "/users", named)
+    people = await walked(world, "/api/v1/users?sort=display_name", 2)
+    shown = [row["display_name"] or row["name"] for row in people]
+    assert shown == ["alice", "bea", "Chris", "mm1", "Ärla", "ärlb"]
+    backwards = await walked(world, "/api/v1/users?sort=-display_name", 2)
+    assert backwards == people[::-1]
+
+
+async def test_rows_without_a_time_come_before_all_others(world: World) -> None:
+    for _ in range(3):
+        await world.enrol()
+    seen = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
+    async with world.database.begin() as session:
         one = (await session.scalars(select(Device).limit(1))).one()
-        one.name, one.last_seen_at = "a-tablet", seen
-    rows: list[dict[str, Any]] = []
-    url = f"/api/v1/devices?limit=1&sort={sort}"
-    while url:
-        answer = await world.admin.get(url)
-        rows += answer.json()
-        url = answer.links.get("next", {}).get("url", "")
-    assert len({row["id"] for row in rows}) == len(rows) == 3
-    first = {"name": 0, "-name": 2, "last_seen": 2, "-last_seen": 0}.get(sort)
-    assert first is None or rows[first]["name"] == "a-tablet"
+        one.name, one.last_seen_at, one.code_valid_until = "a-tablet", seen, seen
+    for sort, at in (
+        ("name", 0),
+        ("-name", 2),
+        ("last_seen", 2),
+        ("-last_seen", 0),
+        ("code", 2),
+        ("-code", 0),
+    ):
+        rows = await walked(world, f"/api/v1/devices?sort={sort}", 1)
+        assert rows[at]["name"] == "a-tablet", sort
+    (alice,) = await walked(world, "/api/v1/users?sort=-last_seen", 1)
+    assert (alice["devices"], alice["last_seen_at"]) == (3, "2026-01-31T09:00:00Z")
 
 
 @pytest.mark.parametrize("sort", ["", "fqdn", "-fqdn", "owner", "-owner", "created", "-created"])

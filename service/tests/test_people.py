@@ -25,6 +25,23 @@ async def test_a_display_name_is_shown_wherever_its_person_is(world: World) -> N
     assert (device["user"], device["user_display_name"]) == ("juergen", "Jürgen Müller")
     lines = await world.rest("GET", f"/audit?object=device/{device['id']}")
     assert lines[0]["names"][device["id"]] == "laptop of Jürgen Müller"
+    named, shown_names = {"name": "writers", "members": ["alice", "juergen"]}, {"juergen": "Jürgen Müller"}
+    effect = await world.rest("POST", "/groups/preview", named)
+    assert effect["gain"] == {"count": 0, "first": [], "display_names": {}}
+    group = await world.rest("POST", "/groups", named)
+    assert group["display_names"] == shown_names
+    [summary] = await world.rest("GET", "/groups")
+    assert summary["members"]["display_names"] == shown_names
+    # The names are no part of the group.
+    assert await world.rest("PUT", "/groups/writers", group | {"display_names": {}}) == group
+    await world.add_gateway("gw-berlin", 9)
+    await world.add_wiki(["gw-berlin"])
+    policy = {"name": "Own", "user": "juergen", "resources": ["wiki"]}
+    effect = await world.rest("POST", "/policies/preview", policy)
+    assert effect["gain"] == {"count": 1, "first": ["juergen"], "display_names": shown_names}
+    assert (await world.rest("POST", "/policies", policy))["user_display_name"] == "Jürgen Müller"
+    [line] = await world.rest("GET", "/audit?object=user/juergen&action=user.create")
+    assert line["names"] == {"user/juergen": "Jürgen Müller (juergen)"}
     # A PUT replaces both.
     changed = await world.rest("PUT", "/users/juergen", {"email": "jm@corp.example"})
     assert (changed["display_name"], changed["email"]) == (None, "jm@corp.example")
@@ -117,6 +134,7 @@ async def test_a_person_is_shown_with_everything_that_leaving_ends(world: World,
         "invitations": 1,
         "groups": ["readers", "writers"],
         "policies_deleted": 1,
+        "breaks": [],
     }
     assert (await world.rest("DELETE", "/users/alice")) == {"tunnels_closed": use["tunnels"]}
     for path in ("/users/alice/use", "/users/alice/access", "/resources/absent/access"):

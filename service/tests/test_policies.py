@@ -57,7 +57,7 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
 
 async def test_a_policy_reads_back_as_written(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
-    alone = {"count": 1, "first": ["alice"]}
+    alone: dict[str, object] = {"count": 1, "first": ["alice"], "display_names": {}}
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == alone
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == alone
     conditions = NEVER | {
@@ -113,6 +113,24 @@ async def test_a_groups_policy_permits_only_members(world: World, device: Device
     await events.aclose()
     traced = await world.rest("GET", "/access?user=eve&name=wiki.corp.example")
     assert [found["reason"] for found in traced] == ["NO_POLICY"]
+
+
+async def test_a_short_name_stands_for_the_one_resource_that_begins_with_it(
+    world: World, device: Device
+) -> None:
+    async def named(name: str) -> tuple[str, str | None]:
+        (found,) = await world.rest("GET", f"/access?user=alice&name={name}")
+        return found["steps"][1]["subject"], found["resource"]
+
+    assert await named("Wiki") == ("wiki.corp.example", "wiki")
+    assert await named("wik") == ("wik", None)
+    at = quote(datetime.datetime.now(datetime.UTC).isoformat())
+    await world.add_resource("other", ["gw-berlin"], fqdn="wiki.lab.corp.example", address="10.20.0.10")
+    answer = await world.admin.get("/api/v1/access?user=alice&name=wiki")
+    assert answer.status_code == 422
+    assert "several resources: wiki.corp.example, wiki.lab.corp.example" in answer.json()["detail"]
+    # There was one.
+    assert (await named(f"wiki&at={at}"))[1] == "wiki"
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ OWN = quote("alice to wiki")
 
 def effect(gain: list[str], lose: list[str], closed: int = 0) -> dict[str, Any]:
     return {
-        "gain": {"count": len(gain), "first": gain},
-        "lose": {"count": len(lose), "first": lose},
+        "gain": {"count": len(gain), "first": gain, "display_names": {}},
+        "lose": {"count": len(lose), "first": lose, "display_names": {}},
         "tunnels_closed": closed,
+        "breaks": [],
     }
 
 

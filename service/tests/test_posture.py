@@ -94,3 +94,29 @@ async def test_a_tunnel_is_up_while_the_computer_is_as_asked(world: World, switc
         assert (told.tunnel_id, told.why.reason) == (tunnel_id, Reason.POSTURE_NOT_MET)
         assert "laptop reports disk_encryption off." in told.why.message
     assert (await refused(device.open())).reason is Reason.POSTURE_NOT_MET
+
+
+@pytest.mark.slow
+async def test_the_facts_that_devices_report_are_listed_with_their_values(
+    world: World, switch: Switch
+) -> None:
+    assert await world.rest("GET", "/devices/facts") == []
+    for report in (
+        {"os_id": "debian", "os_version": "12", "Odd Name": "x", "empty": ""},
+        {"os_id": "debian", "os_version": "13"},
+        {"os_id": "arch"},
+    ):
+        async with aclosing((await world.enrol()).watch(report)) as events:
+            await next_event(events, "profile")
+    told = await world.rest("GET", "/devices/facts")
+    assert [(one["fact"], one["devices"]) for one in told] == [
+        ("client_version", 3),
+        ("os_id", 3),
+        ("os_version", 2),
+    ]
+    assert told[1]["values"] == [{"value": "debian", "devices": 2}, {"value": "arch", "devices": 1}]
+    assert told[2]["values"] == [{"value": "12", "devices": 1}, {"value": "13", "devices": 1}]
+    # A revoked device counts no more.
+    lost = next(one for one in await world.rest("GET", "/devices") if one["posture"] == {"os_id": "arch"})
+    await world.rest("POST", f"/devices/{lost['id']}/revoke")
+    assert [one["devices"] for one in await world.rest("GET", "/devices/facts")] == [2, 2, 2]

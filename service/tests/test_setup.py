@@ -227,6 +227,7 @@ def talk(arguments: list[str], *exchange: tuple[bytes, bytes]) -> tuple[int, byt
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_again_until_an_answer_can_be_used(host: Host) -> None:
     ports = ("--port", str(host.ports[0]), "--agent-port", str(host.ports[1]))
     code, said = talk(
@@ -292,6 +293,7 @@ def post_setup(host: Host, token: str) -> str:
         return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_it_refuses_before_it_touches_anything(host: Host, tmp_path: Path) -> None:
     code, said = await host.set_up("--database", "postgresql://culvert:hunter2@db/culvert")
@@ -311,6 +313,7 @@ async def test_it_refuses_before_it_touches_anything(host: Host, tmp_path: Path)
     assert host.is_untouched
 
 
+@pytest.mark.slow
 def test_without_a_terminal_or_as_another_user_it_asks_nothing() -> None:
     done = subprocess.run(
         [PROGRAM, "setup", "--root", "/tmp"], stdin=subprocess.DEVNULL, capture_output=True, check=False
@@ -333,6 +336,7 @@ def test_a_name_that_does_not_lead_here_needs_a_word(tmp_path: Path) -> None:
     assert "other computers cannot reach" in name.wrong
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_only_an_empty_database_or_this_culverts_own_is_used(
     host: Host, cluster: str, tmp_path: Path
@@ -366,6 +370,7 @@ async def test_only_an_empty_database_or_this_culverts_own_is_used(
         assert (done.returncode, "belongs to another Culvert" in done.stderr) == (1, True), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_standby_is_refused_and_its_primary_is_found(host: Host, tmp_path: Path) -> None:
     async with pair(tmp_path, RELEASES[0]) as (primary, standby):
@@ -387,6 +392,7 @@ wait; rm ROOT/var/filler.*; echo "left: $(ls -A ROOT/var)"; exit $code
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_disk_that_fills_up_in_the_middle_is_named(host: Host) -> None:
     (host.root / "var").mkdir()
@@ -410,6 +416,7 @@ CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION broken.refuse()
 """  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_failure_at_any_step_leaves_host_and_database_as_they_were(host: Host, cluster: str) -> None:
     async with fresh_database(cluster, *_BREAK) as url:
@@ -434,6 +441,7 @@ async def test_a_failure_at_any_step_leaves_host_and_database_as_they_were(host:
         assert (await host.set_up("--database", url))[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_signal_in_the_middle_takes_everything_back(host: Host) -> None:
     running = await asyncio.create_subprocess_exec(

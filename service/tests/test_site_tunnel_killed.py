@@ -65,6 +65,7 @@ def settled(found: dict[str, Any], *, beyond: int = 0) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_controller_may_die_in_front_of_any_step(tmp_path: Path, database_url: str) -> None:
     settings, fuse = (

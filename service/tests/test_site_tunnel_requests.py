@@ -104,7 +104,7 @@ async def test_a_packet_has_one_tunnel(world: World) -> None:
     rome = {"gateway": "gw-rome", "targets": [{"prefix": "10.1.0.64/26"}]}
     inside = await post(world, described("rome", ends=[described()["ends"][0], rome]))
     assert inside.json()["reason"] == "REQUEST_INVALID"
-    assert "gw-berlin's own" in inside.text
+    assert "10.1.0.64/26 is behind gw-rome, but 10.1.0.0/24 is gw-berlin's own" in inside.text
 
 
 @pytest.mark.usefixtures("gateways")

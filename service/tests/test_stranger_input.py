@@ -200,6 +200,7 @@ async def test_no_value_in_a_body_is_a_fault(world: World) -> None:
 
 
 @slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_no_query_path_or_header_is_a_fault(world: World) -> None:
     document = await reference(world)

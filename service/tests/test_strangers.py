@@ -188,6 +188,7 @@ def memory(request: pytest.FixtureRequest) -> Generator[None]:
     libc.munlockall()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_memory_comes_back_after_a_flood(memory: None, world: World) -> None:
     await world.rest("GET", "/users")
@@ -359,6 +360,7 @@ async def test_without_descriptors_the_front_pauses_and_then_accepts_again(
     assert attempts <= 10 * (time.monotonic() - began) + 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_client_that_reads_nothing_of_an_answer_is_cut_off(world: World) -> None:
     plain = socket.socket()

@@ -129,7 +129,7 @@ READ_ONLY: dict[str, dict[str, object]] = {
 
 
 # Fields that the controller measures: they may change between two answers.
-MEASURED = ("state", "reason", "keeper", "checked_at", "lag_seconds", "drift", "reconciled_at")
+MEASURED = ("state", "reason", "keeper", "checked_at", "lag_seconds", "drift", "reconciled_at", "usage")
 
 
 async def test_a_get_body_can_be_put_back(world: World, switch: Switch) -> None:

@@ -71,7 +71,7 @@ async def test_the_demo_stays_up_and_its_account_opens_the_console() -> None:
             shown = Console(await (await person(chromium)).new_page(), url[1])
             await shown.open()
             await shown.sign_in_as(account[1], code, account[2])
-            await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
+            await expect(shown.page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
             assert not shown.faults
     finally:
         demo.send_signal(signal.SIGINT)

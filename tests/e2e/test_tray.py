@@ -96,12 +96,12 @@ def _tray(directory: Path, office: Office) -> Generator[Desktop]:
 def _named(desktop: Desktop) -> str:
     """Every text that the tray shows."""
     bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"e2e-{time.monotonic_ns()}")
-    return "\n".join(node.name for node in bus.nodes("culvert-tray") if node.showing)
+    return "\n".join(node.name for node in bus.nodes("Culvert") if node.showing)
 
 
 def _look(desktop: Desktop) -> None:
     desktop.click_tray(3)
-    wait_until(lambda: len(desktop.menus("culvert-tray")) == 1, "no menu")
+    wait_until(lambda: len(desktop.menus("Culvert")) == 1, "no menu")
     desktop.screenshot(SCREENS / "tray-with-daemon.png")
     desktop.key("Escape")
     desktop.click_tray(1)

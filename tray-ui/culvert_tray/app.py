@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,7 @@ from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
 from PyQt6.QtCore import QObject, QProcess, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
-from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon
+from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon, QWidget
 
 from culvert_tray import commands, notices
 from culvert_tray import menu as menus
@@ -34,11 +35,10 @@ from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog
 from culvert_tray.doctor import Doctor
 from culvert_tray.documentation import DocumentationDialog
 from culvert_tray.enrolment import EnrolDialog
-from culvert_tray.icon import icon_kind
 from culvert_tray.late_host import LateHost
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.notifications import Notifications
-from culvert_tray.preferences import Preferences, with_favourite, with_notices, with_recent
+from culvert_tray.preferences import NoticeKind, Preferences, with_favourite, with_notices, with_recent
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
@@ -73,10 +73,14 @@ class Tray(QObject):
         self._preferences = read_preferences(self._preferences_path)
         self._activities: deque[local_pb2.Activity] = deque(maxlen=_ACTIVITIES)
         self._view: View = starting()
-        self._memory = Memory(announced=frozenset(self._preferences.recent))
+        self._memory = Memory(announced=frozenset(self._preferences.announced))
         self._dialogs: dict[str, QDialog] = {}
+        self._drawn: menus.Heading | None = None
         self._balloon: Notice | None = None
         self._early: list[Notice] | None = []
+        # Requests for a code while a dialog has the field for it.
+        self._covered: list[Notice] = []
+        self._ends = False
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
         self._icon = self._new_icon()
@@ -106,6 +110,7 @@ class Tray(QObject):
         # A host does not show icons that were created before it started.
         self._icon.hide()
         self._icon = self._new_icon()
+        self._drawn = None
         self._draw()
         self._icon.show()
 
@@ -130,11 +135,14 @@ class Tray(QObject):
     def _draw(self) -> None:
         now = time.time()
         menu = menus.menu(self._view, now, self._preferences)
-        icon = QIcon(str(icon_kind(self._view, now).path))
-        self._icon.setIcon(icon)
-        self._window.setWindowIcon(icon)
-        heading = next(e.text for e in menu if isinstance(e, menus.Heading))
-        self._icon.setToolTip(without_markup(f"Culvert: {heading}"))
+        heading = next(e for e in menu if isinstance(e, menus.Heading))
+        # A host draws the icon anew at each setting.
+        if heading != self._drawn:
+            self._drawn = heading
+            icon = QIcon(str(heading.icon.path))
+            self._icon.setIcon(icon)
+            self._window.setWindowIcon(icon)
+            self._icon.setToolTip(without_markup(f"Culvert: {heading.text}"))
         self._menu.render_menu(menu)
         self._draw_window()
         for key, dialog in self._dialogs.items():
@@ -175,6 +183,9 @@ class Tray(QObject):
         if self._early is not None:
             self._early.append(notice)
             return
+        if notice.kind in (NoticeKind.CODE, NoticeKind.CODE_ENDS) and self._asks_for_code(notice.command):
+            self._covered.append(notice)
+            return
         if self._notifications.available:
             self._notifications.show(notice)
         else:
@@ -183,6 +194,19 @@ class Tray(QObject):
             kind = kinds.Warning if notice.warning else kinds.Information
             self._icon.showMessage(notice.title, notice.text, kind)
         self._window.show_notice(notice)
+
+    def _asks_for_code(self, command: commands.Command | None) -> bool:
+        """Whether an open dialog has the field for the code that the command asks for."""
+        return isinstance(command, commands.EnterCode) and not self._dialogs.keys().isdisjoint(
+            ("enrol", f"code {command.organisation}")
+        )
+
+    def _dialog_closed(self, key: str) -> None:
+        self._dialogs.pop(key, None)
+        covered, self._covered = self._covered, []
+        for notice in covered:
+            if self._holds(notice, time.time()):
+                self._tell(notice)
 
     def _holds(self, notice: Notice, now: float) -> bool:
         return notice.cause is None or notices.holds(notice.cause, self._view, now)
@@ -226,9 +250,21 @@ class Tray(QObject):
             assert isinstance(dialog, EnrolDialog)
             dialog.offer(word)
 
+    def end(self) -> None:
+        """End the program."""
+        self._ends = True
+        self._app.quit()
+
     def _window_closed(self) -> None:
-        if not QSystemTrayIcon.isSystemTrayAvailable():
-            self._app.quit()
+        # Qt closes the windows also when the program ends.
+        if self._ends or QSystemTrayIcon.isSystemTrayAvailable():
+            return
+        if not self._notifications.available:
+            # Nothing would be left to see of the program.
+            self.end()
+        elif not self._preferences.closing_told:
+            self._prefer(replace(self._preferences, closing_told=True))
+            self._notifications.show(notices.window_closed())
 
     def _do(self, command: commands.Command) -> None:
         # The window may be opened to read the last answer, so it does not end that answer.
@@ -290,13 +326,11 @@ class Tray(QObject):
             case commands.ShowDocumentation():
                 self._show("documentation", DocumentationDialog)
             case commands.Quit():
-                self._app.quit()
+                self.end()
 
     def _show_window(self) -> None:
         self._draw_window()
-        self._window.show()
-        self._window.raise_()
-        self._window.activateWindow()
+        _bring_to_front(self._window)
 
     def _start_daemon(self) -> None:
         process = QProcess(self)
@@ -336,14 +370,15 @@ class Tray(QObject):
             dialog = self._dialogs[key] = make()
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.setWindowIcon(self._window.windowIcon())
-            connect(dialog.finished, lambda: self._dialogs.pop(key, None))
-        dialog.show()
-        dialog.raise_()
-        dialog.activateWindow()
+            connect(dialog.finished, lambda: self._dialog_closed(key))
+        _bring_to_front(dialog)
 
     def _on_opened(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, local_pb2.OpenTunnelResponse):
-            QDesktopServices.openUrl(QUrl(f"http://{answer.tunnel.fqdn}/"))
+            if answer.tunnel.page:
+                QDesktopServices.openUrl(QUrl(answer.tunnel.page))
+            else:
+                self._tell(notices.without_page(answer.tunnel))
         self._on_answer(answer)
 
     def _on_timed(self, answer: Answer | Refusal) -> None:
@@ -356,6 +391,14 @@ class Tray(QObject):
             self._tell(notices.answer(answer))
         elif isinstance(answer, Down):
             self._tell(notices.down(answer))
+
+
+def _bring_to_front(window: QWidget) -> None:
+    """Show the window, also if the person has minimised it."""
+    window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+    window.show()
+    window.raise_()
+    window.activateWindow()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -384,7 +427,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Longer links are refused, so the rest need not be sent.
     word = options.link[: LONGEST + 1]
     app = QApplication(["culvert-tray"])
-    app.setApplicationName("culvert-tray")
+    # Also the title of the icon in a host's list, and the program's name in a screen reader.
+    app.setApplicationName("Culvert")
     app.setApplicationDisplayName("Culvert")
     app.setDesktopFileName(NAME)
     app.setQuitOnLastWindowClosed(False)
@@ -398,11 +442,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tray = Tray(app, daemon, Doctor(options.socket))
     connect(first.told, tray.take_word)
 
-    def quit_app(_number: int, _frame: FrameType | None) -> None:
-        app.quit()
+    def end(_number: int, _frame: FrameType | None) -> None:
+        tray.end()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, quit_app)
+        signal.signal(number, end)
     awake = QTimer(tray)
     connect(awake.timeout, lambda: None)
     awake.start(_SIGNALS)

@@ -72,6 +72,9 @@ class Daemon(QObject):
         for thread in self._threads:
             thread.join(_RETRY.first * 4)
 
+    def show_invitation(self, link: str, then: Then) -> None:
+        self._ask(self._stub.ShowInvitation, local_pb2.ShowInvitationRequest(link=link), then)
+
     def enrol(self, link: str, device_name: str, then: Then) -> None:
         request = local_pb2.EnrollRequest(link=link, device_name=device_name)
         self._ask(self._stub.Enroll, request, then)

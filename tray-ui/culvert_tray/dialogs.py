@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable
-from PyQt6.QtCore import QRegularExpression, Qt, QTimer
-from PyQt6.QtGui import QFontDatabase, QIcon, QRegularExpressionValidator
+from PyQt6.QtCore import QRegularExpression, QTimer
+from PyQt6.QtGui import QFontDatabase, QIcon, QRegularExpressionValidator, QValidator
 from PyQt6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -32,8 +32,8 @@ from culvert_tray.style import set_role
 from culvert_tray.translation import tr
 from culvert_tray.view import with_organisation
 
-# Six digits (RFC 6238), or a recovery code with any grouping.
-_CODE = QRegularExpression("[0-9]{3} ?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
+# Six digits (RFC 6238), or a recovery code, with any grouping.
+_CODE = QRegularExpression("[0-9]{3}[- ]?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
 
 CodeTaken = Callable[[local_pb2.SubmitCodeResponse], None]
 
@@ -72,6 +72,20 @@ def fit(window: QWidget) -> None:
     timer.start(0)
 
 
+class CodeValidator(QRegularExpressionValidator):
+    """Takes a pasted code without the white space around it, which Qt would refuse with the code."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(_CODE, parent)
+
+    def validate(self, input: str | None, pos: int) -> tuple[QValidator.State, str, int]:
+        found, text, at = super().validate(input, pos)
+        bare = " ".join((input or "").split())
+        if found is not QValidator.State.Invalid or bare == input:
+            return found, text, at
+        return super().validate(bare, len(bare))
+
+
 class CodeForm(QWidget):
     """A field for a code, with a submit button. Calls `taken` once the controller has accepted the code."""
 
@@ -81,7 +95,7 @@ class CodeForm(QWidget):
         self._daemon = daemon
         self._taken = taken
         self.field = QLineEdit()
-        self.field.setValidator(QRegularExpressionValidator(_CODE))
+        self.field.setValidator(CodeValidator(self.field))
         self.field.setPlaceholderText("123456")
         self.field.setAccessibleName(tr("Code"))
         set_role(self.field, "code")
@@ -111,7 +125,9 @@ class CodeForm(QWidget):
 
     def _ask(self) -> None:
         self.setEnabled(False)
-        self._daemon.submit_code(self.field.text().replace(" ", ""), self._organisation, self._on_answer)
+        typed = self.field.text().replace(" ", "")
+        code = typed.replace("-", "") if typed[0].isdigit() and len(typed) < 10 else typed
+        self._daemon.submit_code(code, self._organisation, self._on_answer)
 
     def _on_answer(self, answer: Answer | Refusal) -> None:
         self.setEnabled(True)
@@ -221,12 +237,7 @@ class DetailsDialog(QDialog):
     def show_rows(self, rows: tuple[tuple[str, str], ...]) -> None:
         for label, value in rows or ((tr("State"), tr("closed")),):
             if label not in self._values:
-                field = self._values[label] = QLabel()
-                field.setTextFormat(Qt.TextFormat.PlainText)
-                field.setTextInteractionFlags(
-                    Qt.TextInteractionFlag.TextSelectableByMouse
-                    | Qt.TextInteractionFlag.TextSelectableByKeyboard
-                )
+                field = self._values[label] = text_label("")
                 self._form.addRow(text_label(label, "note", selectable=False), field)
             self._values[label].setText(value)
             self._values[label].setAccessibleName(f"{label}: {value}")

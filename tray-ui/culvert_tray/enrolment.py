@@ -1,6 +1,6 @@
 """The guided dialog that enrols this computer.
 
-invitation link, name ──► QR code, recovery codes, first code ──► "Open wiki.corp.example"
+invitation link, name ──► for whom it is ──► QR code, recovery codes, first code ──► "Open wiki.corp.example"
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import segno
 from culvert_proto import CulvertError, local_pb2
-from culvert_proto.dns_name import make_readable
+from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.invitation_link import parse_invitation
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QColor, QGuiApplication, QImage, QPixmap
+from PyQt6.QtGui import QColor, QGuiApplication, QImage, QPixmap, QTextDocument
+from PyQt6.QtPrintSupport import QPrintDialog, QPrinter
 from PyQt6.QtWidgets import (
     QDialog,
     QFileDialog,
@@ -63,7 +64,7 @@ class EnrolDialog(QDialog):
         self.setMinimumWidth(_WIDTH)
         self._steps = text_label("", "note", selectable=False)
         self._steps.setTextFormat(Qt.TextFormat.RichText)
-        self._invitation = _InvitationPage(self._ask)
+        self._invitation = _InvitationPage(self._ask_for_whom, self._ask)
         self._ready = _ReadyPage(dispatch, self.accept)
         self._pages = QStackedWidget()
         self._pages.addWidget(self._invitation)
@@ -86,6 +87,18 @@ class EnrolDialog(QDialog):
         steps = (f"{number} {tr(step)}" for number, step in enumerate(_STEPS, 1))
         said = (f"<b>{step}</b>" if at == current else step for at, step in enumerate(steps))
         self._steps.setText("&nbsp;&nbsp;›&nbsp;&nbsp;".join(said))
+
+    def _ask_for_whom(self, link: str) -> None:
+        self._invitation.setEnabled(False)
+        self._daemon.show_invitation(link, self._on_shown)
+
+    def _on_shown(self, answer: Answer | Refusal) -> None:
+        self._invitation.setEnabled(True)
+        if isinstance(answer, local_pb2.ShowInvitationResponse):
+            self._invitation.show_whose(answer)
+            fit(self)
+        else:
+            self._invitation.refuse(answer)
 
     def _ask(self, link: str, name: str) -> None:
         self._invitation.setEnabled(False)
@@ -120,19 +133,22 @@ class EnrolDialog(QDialog):
 
 
 class _InvitationPage(QWidget):
-    def __init__(self, ask: Callable[[str, str], None]) -> None:
+    """The invitation, and for whom it is before it is used. `show`: given the link; `enrol`: the link and a name."""
+
+    def __init__(self, show: Callable[[str], None], enrol: Callable[[str, str], None]) -> None:
         super().__init__()
-        self._ask = ask
+        self._show, self._enrol = show, enrol
+        self._whose: local_pb2.ShowInvitationResponse | None = None
         self._link = QLineEdit()
         self._link.setPlaceholderText("https://…/enroll#…")
         self._link.setAccessibleName(tr("Invitation link"))
         self._name = QLineEdit(socket.gethostname())
         self._name.setAccessibleName(tr("Name of this computer"))
-        self._whose = QVBoxLayout()
+        self._said = QVBoxLayout()
         self._problem = Problem()
-        self._enrol = button(tr("Enrol"), self._on_click, "primary")
-        self._enrol.setDefault(True)
-        self._enrol.setEnabled(False)
+        self._next = button(tr("Continue"), self._on_click, "primary")
+        self._next.setDefault(True)
+        self._next.setEnabled(False)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
@@ -142,11 +158,11 @@ class _InvitationPage(QWidget):
             layout.addWidget(label)
             layout.addWidget(field)
             layout.addSpacing(8)
-        layout.addLayout(self._whose)
+        layout.addLayout(self._said)
         layout.addWidget(self._problem)
         layout.addSpacing(8)
-        layout.addWidget(self._enrol, 0, Qt.AlignmentFlag.AlignRight)
-        connect(self._link.textChanged, self._check)
+        layout.addWidget(self._next, 0, Qt.AlignmentFlag.AlignRight)
+        connect(self._link.textChanged, self._on_link)
         connect(self._name.textChanged, self._check)
 
     def offer(self, link: str) -> None:
@@ -160,16 +176,27 @@ class _InvitationPage(QWidget):
         self._link.setText(link.strip())
         self._link.setCursorPosition(0)
         # No default button: a Return typed for the browser must not be consent.
-        self._enrol.setDefault(False)
-        self._enrol.setAutoDefault(False)
+        self._next.setDefault(False)
+        self._next.setAutoDefault(False)
         self._name.setFocus()
 
+    def show_whose(self, answer: local_pb2.ShowInvitationResponse) -> None:
+        self._whose = answer
+        self._problem.hide()
+        self._check()
+        self._next.setFocus()
+
     def refuse(self, refusal: Refusal) -> None:
+        self._on_link()
         self._problem.tell(refusal)
         self._link.setFocus()
 
     def forget(self) -> None:
         self._link.clear()
+
+    def _on_link(self) -> None:
+        self._whose = None
+        self._check()
 
     def _check(self) -> None:
         text = self._link.text().strip()
@@ -177,16 +204,32 @@ class _InvitationPage(QWidget):
             host = parse_invitation(text).host
         except CulvertError:
             host = ""
-        clear(self._whose)
+        clear(self._said)
         if host:
-            told = tr("Enrol only if you expect this invitation.")
-            self._whose.addWidget(Banner(Trouble(tr("From {host}", host=host), told), role="attention"))
+            self._said.addWidget(Banner(_say_whose(host, self._whose), role="attention"))
         # With a link that cannot be read, the button gives the reason.
         ready = text.startswith(("https://", "culvert://")) and self._name.text().strip() != ""
-        self._enrol.setEnabled(ready)
+        self._next.setText(tr("Continue") if self._whose is None else tr("Enrol"))
+        self._next.setEnabled(ready)
 
     def _on_click(self) -> None:
-        self._ask(self._link.text().strip(), self._name.text().strip())
+        link = self._link.text().strip()
+        if self._whose is None:
+            self._show(link)
+        else:
+            self._enrol(link, self._name.text().strip())
+
+
+def _say_whose(host: str, whose: local_pb2.ShowInvitationResponse | None) -> Trouble:
+    if whose is None:
+        told = tr("Continue only if you expect this invitation. It is not used yet.")
+        return Trouble(tr("From {host}", host=host), told)
+    if not whose.user:
+        return Trouble(tr("From {host}", host=host), tr("Enrol only if you expect this invitation."))
+    display_name = whose.user_display_name
+    person = f"{display_name} ({whose.user})" if display_name else whose.user
+    title = tr("For {person}, from {host}", person=person, host=host)
+    return Trouble(title, tr("Enrol only if this is you. The invitation works once."))
 
 
 class _ReadyPage(QWidget):
@@ -195,7 +238,7 @@ class _ReadyPage(QWidget):
     def __init__(self, dispatch: Dispatch, close: Callable[[], None]) -> None:
         super().__init__()
         self._dispatch, self._close = dispatch, close
-        self._names: tuple[str, ...] | None = None
+        self._shown: tuple[tuple[str, ...], bool] | None = None
         self._buttons = QVBoxLayout()
         self._buttons.setSpacing(8)
         self._text = text_label("")
@@ -219,16 +262,19 @@ class _ReadyPage(QWidget):
 
     def show_view(self, status: Status, organisation: str) -> bool:
         """Whether this changed the page."""
-        own = [it for it in status.resources if it.organisation == organisation or not organisation]
-        names = tuple(sorted(it.fqdn for it in own)[:_OFFERED])
-        if names == self._names:
+        own = [it.fqdn for it in status.resources if it.organisation == organisation or not organisation]
+        names = tuple(sorted(it for it in own if not is_wildcard(it))[:_OFFERED])
+        shown = (names, bool(own))
+        if shown == self._shown:
             return False
-        self._names = names
-        self._text.setText(
-            tr("A tunnel opens by itself when you use a name of your organisation. Try it:")
-            if names
-            else tr("You may open nothing yet. Ask your administrator for access.")
-        )
+        self._shown = shown
+        if names:
+            text = tr("A tunnel opens by itself when you use a name of your organisation. Try it:")
+        elif own:
+            text = tr("A tunnel opens by itself when you use a name of your organisation.")
+        else:
+            text = tr("You may open nothing yet. Ask your administrator for access.")
+        self._text.setText(text)
         clear(self._buttons)
         for number, name in enumerate(names):
             opened = Action(tr("Open {name}", name=make_readable(name)), OpenPage(name))
@@ -274,7 +320,7 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     beside.setSpacing(8)
     beside.addWidget(text_label(tr("Scan this with your authenticator app."), "heading"))
     beside.addWidget(secret)
-    for widget in _recovery_codes(enrolled.recovery_codes):
+    for widget in _recovery_codes(enrolled):
         beside.addWidget(widget)
     beside.addStretch()
     row = QHBoxLayout()
@@ -288,8 +334,9 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     return page
 
 
-def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
+def _recovery_codes(enrolled: local_pb2.EnrollResponse) -> list[QWidget]:
     """The widgets of the recovery codes, which are shown once."""
+    codes: Sequence[str] = enrolled.recovery_codes
     if not codes:
         return []
     told = text_label(
@@ -299,6 +346,8 @@ def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
     rows = (codes[at : at + 2] for at in range(0, len(codes), 2))
     shown = text_label("\n".join("   ".join(row) for row in rows), "code")
     text = "\n".join(codes)
+    whose = " · ".join(filter(None, (enrolled.user, enrolled.organisation)))
+    paper = f"{tr('Recovery codes of Culvert')}\n{whose}\n\n{text}\n"
     problem = text_label("")
     problem.hide()
 
@@ -310,15 +359,24 @@ def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
         chosen = Path.home() / tr("culvert-recovery-codes.txt")
         path, _ = QFileDialog.getSaveFileName(shown, tr("Save the recovery codes"), str(chosen), "*.txt")
         if path:
-            fault = _write_private(Path(path), f"{tr('Recovery codes of Culvert')}\n\n{text}\n")
-            problem.setText(fault or tr("Saved. Print the file, or keep it where only you read it."))
+            fault = _write_private(Path(path), paper)
+            problem.setText(fault or tr("Saved. Keep the file where only you read it."))
             problem.show()
+
+    def print_out() -> None:
+        fault = _print(paper, shown)
+        problem.setText(fault)
+        problem.setVisible(bool(fault))
 
     buttons = QWidget()
     row = QHBoxLayout(buttons)
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(8)
-    for made in (button(tr("Copy"), copy), button(tr("Save…"), save)):
+    for made in (
+        button(tr("Copy"), copy),
+        button(tr("Save…"), save),
+        button(tr("&Print…"), print_out),
+    ):
         made.setAutoDefault(False)
         row.addWidget(made)
     row.addStretch()
@@ -335,6 +393,28 @@ def _write_private(path: Path, text: str) -> str:
     except OSError as error:
         return tr("{path} cannot be written: {why}", path=path, why=error.strerror or str(error))
     return ""
+
+
+def _print(text: str, parent: QWidget) -> str:
+    """Ask for a printer, and print. Returns the fault in words; empty after a success, or if the person cancels."""
+    printer = QPrinter(QPrinter.PrinterMode.HighResolution)
+    dialog = QPrintDialog(printer, parent)
+    dialog.setWindowTitle(tr("Print the recovery codes"))
+    # A printer may be a file.
+    before = os.umask(0o077)
+    try:
+        if dialog.exec() != QDialog.DialogCode.Accepted:
+            return ""
+        document = QTextDocument(text)
+        font = document.defaultFont()
+        font.setFamily("monospace")
+        font.setPointSize(12)
+        document.setDefaultFont(font)
+        document.print(printer)
+    finally:
+        os.umask(before)
+    failed = printer.printerState() in (QPrinter.PrinterState.Error, QPrinter.PrinterState.Aborted)
+    return tr("The codes were not printed. Save or copy them instead.") if failed else ""
 
 
 def qr_code(text: str) -> QPixmap:

@@ -4,7 +4,8 @@ Heading     status in words
 Label…      person, end of the code, the last refusal with its remedy; warnings about this computer
 Action      Enrol this computer… | Enter code now… | Public networks wait for your answer…
 ─
-Submenu…    each tunnel: Open · Copy address · Details… · Close
+Submenu…    each tunnel, at most eight: Open · Copy address · Details… · Close
+Action      All tunnels…, if there are more
 Submenu     Recent and favourites: those without a tunnel · All resources…
 ─
 Submenu     Gateway: Automatic · each
@@ -17,13 +18,13 @@ Action      Quit the tray
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.dns_name import make_readable
+from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.phrases import duration
-from culvert_proto.screens.organisations import is_enrolled, split_status
+from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
 from culvert_proto.screens.units import clock, round_trip
 
 from culvert_tray.commands import (
@@ -58,12 +59,12 @@ from culvert_tray.view import (
     Tunnel,
     View,
     code_ends_soon,
-    code_is_unknown,
     code_needed,
     find_denial,
     gateways_of,
     is_redacted,
     is_up,
+    status_of,
     with_organisation,
 )
 
@@ -141,20 +142,26 @@ def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Me
     """`now`: Unix seconds."""
     sections: list[Menu] = [head(view, now)]
     if not isinstance(view, Down):
-        sections += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
+        sections += [(*_tunnels(view), *_resources(view, now, preferences)), controls(view)]
     help_entries: Menu = (
         Action(tr("Run diagnostics"), RunDiagnostics()),
         Action(tr("Save a report…"), SaveReport()),
-        Action(tr("Documentation"), ShowDocumentation()),
+        *about_entries(status_of(view)),
     )
-    if not isinstance(view, Down) and is_enrolled(view) and not is_redacted(view):
-        help_entries += (Action(tr("Add an organisation…"), Enrol()),)
     last = (Action(tr("Open Culvert…"), ShowWindow()), Submenu(tr("Help"), help_entries))
     sections.append((*last, Action(tr("Quit the tray (tunnels stay up)"), Quit())))
     entries: list[Entry] = []
     for section in filter(None, sections):
         entries += [Separator(), *section] if entries else section
     return tuple(entries)
+
+
+def about_entries(status: Status) -> tuple[Action, ...]:
+    """The acts that the menu's help and the window's last page have in common."""
+    documentation = Action(tr("Documentation"), ShowDocumentation())
+    if not is_enrolled(status) or is_redacted(status):
+        return (documentation,)
+    return (documentation, Action(tr("Add an organisation…"), Enrol()))
 
 
 def head(view: View, now: float) -> Menu:
@@ -169,8 +176,14 @@ def head(view: View, now: float) -> Menu:
     return (heading, *persons, *(_trouble(it, view.controller) for it in warnings))
 
 
+def shorten(text: str, most: int = _LINE) -> str:
+    """The text with at most so many characters: its middle is left out."""
+    kept = most - 1
+    return text if len(text) <= most else f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
+
+
 def fold(entries: Menu) -> Menu:
-    """A menu of labels: split the long ones into several entries, because a menu is as wide as its longest text."""
+    """The menu with short lines, because it is as wide as its longest: long labels become several entries."""
     labels = (
         part
         for it in entries
@@ -180,7 +193,9 @@ def fold(entries: Menu) -> Menu:
         line
         for it in labels
         for line in (
-            map(Label, wrap(it.text, _LINE, break_on_hyphens=False)) if isinstance(it, Label) else (it,)
+            map(Label, wrap(it.text, _LINE, break_on_hyphens=False))
+            if isinstance(it, Label)
+            else (it if isinstance(it, Separator) else replace(it, text=shorten(it.text)),)
         )
     )
 
@@ -257,7 +272,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
         left = status.code_valid_until - now
         if code_is_unknown(status):
             code = tr("code not known while offline")
-        elif code_needed(status, now):
+        elif left <= 0 or code_needed(status, now):
             code = tr("no valid code")
         else:
             code = tr("code valid for {duration}", duration=duration(left))
@@ -294,6 +309,12 @@ def _repeats_error(status: Status) -> bool:
     return repeated.get(status.state) == status.last_error.reason
 
 
+def _tunnels(status: Status) -> Menu:
+    inline = tuple(map(_tunnel, status.tunnels[:MOST_INLINE]))
+    every = Action(tr("All tunnels…"), ShowWindow(Page.TUNNELS))
+    return (*inline, every) if len(status.tunnels) > MOST_INLINE else inline
+
+
 def _tunnel(tunnel: Tunnel) -> Submenu:
     words = {
         local_pb2.TUNNEL_STATE_OPENING: tr("opening…"),
@@ -308,7 +329,8 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
 def tunnel_entries(tunnel: Tunnel) -> Menu:
     entries: list[Entry] = []
     if is_up(tunnel):
-        entries.append(Action(tr("Open in the browser"), OpenPage(tunnel.fqdn)))
+        if tunnel.page:
+            entries.append(Action(tr("Open in the browser"), OpenPage(tunnel.fqdn)))
         address = address_of(tunnel)
         if address:
             entries.append(Action(tr("Copy address {address}", address=address), CopyText(address)))
@@ -322,14 +344,21 @@ def tunnel_entries(tunnel: Tunnel) -> Menu:
 def resource_entries(resource: local_pb2.Resource, status: Status, *, favourite: bool) -> Menu:
     """The acts on a resource of the window's list."""
     tunnel = next((it for it in status.tunnels if it.fqdn == resource.fqdn), None)
-    entries: list[Entry] = list(tunnel_entries(tunnel)) if tunnel is not None else []
+    entries: list[Entry] = []
     if tunnel is None or not is_up(tunnel):
-        entries.insert(0, Action(tr("Open in the browser"), OpenPage(resource.fqdn)))
+        if not is_wildcard(resource.fqdn):
+            entries.append(Action(tr("Open in the browser"), OpenPage(resource.fqdn)))
         if resource.addresses:
             address = resource.addresses[0].split("/")[0]
-            entries.insert(1, Action(tr("Copy address {address}", address=address), CopyText(address)))
+            entries.append(Action(tr("Copy address {address}", address=address), CopyText(address)))
+    if tunnel is not None:
+        entries += tunnel_entries(tunnel)
     kept = tr("Remove from favourites") if favourite else tr("Add to favourites")
-    return (*entries, Separator(), Action(kept, SetFavourite(resource.fqdn, not favourite)))
+    return (
+        *entries,
+        *((Separator(),) if entries else ()),
+        Action(kept, SetFavourite(resource.fqdn, not favourite)),
+    )
 
 
 def proof(status: Status, now: float) -> str:
@@ -364,7 +393,12 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
     opening = [
         it for _of, it in split_status(status) if it.state not in _OPENS_NOTHING and not code_needed(it, now)
     ]
-    whose = {resource.fqdn: resource.organisation for it in opening for resource in it.resources}
+    whose = {
+        resource.fqdn: resource.organisation
+        for it in opening
+        for resource in it.resources
+        if not is_wildcard(resource.fqdn)
+    }
     if not whose:
         return ()
     names = sorted(whose.keys() - {tunnel.fqdn for tunnel in status.tunnels})

@@ -21,6 +21,7 @@ from culvert_tray.translation import plural, tr
 from culvert_tray.view import (
     Down,
     Status,
+    Tunnel,
     View,
     code_asked_for,
     code_ends_now,
@@ -211,6 +212,23 @@ def down(view: Down) -> Notice:
     return Notice(view.message, view.remedy, warning=True, cause=DaemonDown())
 
 
+def without_page(tunnel: Tunnel) -> Notice:
+    """The answer to a click on the page of a tunnel that carries no port of the web."""
+    text = tr(
+        "Its tunnel is open, but neither port 80 nor port 443 is permitted. A browser finds no page there."
+    )
+    return Notice(tr("{name} has no web page", name=make_readable(tunnel.fqdn)), text)
+
+
+def window_closed() -> Notice:
+    """The notice of the first closed window on a desktop without a tray."""
+    text = tr(
+        "Notifications continue. Start Culvert again to see its window. To quit, press Ctrl+Q in the window, or use its "
+        "page “About”."
+    )
+    return Notice(tr("Culvert keeps running"), text)
+
+
 def recovery_codes(left: int) -> Notice:
     """The notice of a used recovery code. `left`: the number of codes left."""
     if left == 0:
@@ -266,7 +284,7 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     state = _code(status, now)
     if state == "last call" and status.tunnels and not end.fqdn:
         text = tr("Open tunnels close then. Type the six digits that your authenticator shows.")
-    cause = CodeWanted(organisation, state)
+    cause, kind = CodeWanted(organisation, state), NoticeKind.CODE_ENDS
     return Notice(title, text, warning=state == "last call", command=command, kind=kind, cause=cause)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from culvert_proto.dns_name import make_readable
+from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.screens.opening import Opening, Part, Verdict
 from culvert_proto.screens.units import clock, took
 from PyQt6.QtCore import QRectF, QSize, Qt
@@ -70,6 +70,7 @@ class OpeningCard(QFrame):
             title = tr("{name} at {time}", name=name, time=at)
         self._title.setText(title)
         self._conclusion.setText(opening.conclusion)
+        self._measure.setVisible(not is_wildcard(opening.fqdn))
         if opening != self._opening:
             self._opening = opening
             self._bar.show_parts(opening.parts)

@@ -9,7 +9,7 @@ from culvert_proto.screens.opening import last_opening
 from culvert_proto.screens.organisations import is_enrolled, split_status
 from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
-from PyQt6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from culvert_tray.commands import (
     CloseTunnel,
@@ -18,6 +18,7 @@ from culvert_tray.commands import (
     Enrol,
     OpenPage,
     Page,
+    Quit,
     RunDiagnostics,
     SaveReport,
     SetFavourite,
@@ -27,12 +28,12 @@ from culvert_tray.commands import (
 )
 from culvert_tray.doctor import Verdict
 from culvert_tray.icon import IconKind
-from culvert_tray.menu import Action, Menu, resource_entries, tunnel_entries
+from culvert_tray.menu import Action, Menu, about_entries, resource_entries, tunnel_entries
 from culvert_tray.opening_card import OpeningCard
-from culvert_tray.parts import Card, button, picture, text_label
+from culvert_tray.parts import Card, action_button, button, clear, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.row_list import RowList
-from culvert_tray.rows import Row, activity_rows, resource_rows, tunnel_rows
+from culvert_tray.rows import Row, activity_rows, resource_rows, search, tunnel_rows
 from culvert_tray.signals import connect
 from culvert_tray.style import Tone, set_role
 from culvert_tray.translation import later, plural, tr
@@ -43,54 +44,76 @@ Dispatch = Callable[[Command], None]
 
 NOTICES = {
     NoticeKind.OPENED: later("A &name is opened for the first time"),
-    NoticeKind.CODE: later("A &code is needed, or ends soon"),
+    NoticeKind.CODE: later("A &code is needed"),
+    NoticeKind.CODE_ENDS: later("A code &ends soon"),
     NoticeKind.DENIED: later("&Something is refused"),
     NoticeKind.FAILED_OVER: later("A &tunnel moves to another gateway"),
 }
+
+
+class _SearchedList(QWidget):
+    """A list of rows with a search line, and a card in its place where there are none. `card`: says why there are none."""
+
+    def __init__(
+        self, dispatch: Dispatch, name: str, hint: str, *, wraps: bool = False, has_menu: bool = False
+    ) -> None:
+        super().__init__()
+        self._rows: tuple[Row, ...] = ()
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(hint)
+        self.search.setAccessibleName(hint)
+        self.search.setClearButtonEnabled(True)
+        self.list = RowList(name, wraps=wraps, has_menu=has_menu)
+        self.card, self._no_match = Card(dispatch), Card(dispatch)
+        _fill(self, self.search, self.list, self.card, self._no_match, margin=0)
+        connect(self.search.textChanged, self._draw)
+        for keys in ("/", "Ctrl+F"):
+            connect(QShortcut(QKeySequence(keys), self).activated, self.search.setFocus)
+        down = QShortcut(QKeySequence("Down"), self.search, context=Qt.ShortcutContext.WidgetShortcut)
+        connect(down.activated, self._enter_list)
+
+    def show_rows(self, rows: tuple[Row, ...]) -> None:
+        self._rows = rows
+        self._draw()
+
+    def _draw(self) -> None:
+        typed = self.search.text()
+        found = search(self._rows, typed)
+        self.list.show_rows(found)
+        self.list.setVisible(bool(found))
+        self.search.setVisible(bool(self._rows))
+        self.card.setVisible(not self._rows)
+        self._no_match.setVisible(bool(self._rows) and not found)
+        title = tr("Nothing here contains “{text}”", text=typed)
+        self._no_match.tell(IconKind.READY.path, title, tr("An entry must contain each word that you type."))
+        if typed and self.list.selected_key() is None:
+            self.list.select_first()
+
+    def _enter_list(self) -> None:
+        self.list.setFocus()
+        if self.list.selected_key() is None:
+            self.list.select_first()
 
 
 class ResourcesPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
-        self._view: View = Status()
         self._status, self._preferences = Status(), Preferences()
         self._menu = TrayMenu(dispatch)
-        self._search = QLineEdit()
-        self._search.setPlaceholderText(tr("Search resources"))
-        self._search.setAccessibleName(tr("Search resources"))
-        self._search.setClearButtonEnabled(True)
-        self._list = RowList(tr("Resources"), has_menu=True)
-        self._card = Card(dispatch)
-        _fill(self, self._search, self._list, self._card)
-        connect(self._search.textChanged, self._draw)
-        connect(self._search.returnPressed, lambda: self._with(OpenPage))
-        connect(self._list.pressed, lambda fqdn: dispatch(OpenPage(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        connect(self._list.menu_wanted, self._pop_up)
-        for keys in ("/", "Ctrl+F"):
-            connect(QShortcut(QKeySequence(keys), self).activated, self._search.setFocus)
+        self._found = _SearchedList(dispatch, tr("Resources"), tr("Search resources"), has_menu=True)
+        _fill(self, self._found)
+        connect(self._found.search.returnPressed, self._found.list.press_selected)
+        connect(self._found.list.pressed, lambda fqdn: dispatch(OpenPage(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        connect(self._found.list.menu_wanted, self._pop_up)
         connect(QShortcut(QKeySequence("Ctrl+C"), self).activated, self._copy_address)
         connect(QShortcut(QKeySequence("Ctrl+D"), self).activated, self._toggle)
 
     def show_view(self, view: View, preferences: Preferences) -> None:
-        self._view, self._status, self._preferences = view, status_of(view), preferences
-        self._draw()
-
-    def _draw(self) -> None:
-        typed = self._search.text()
-        rows = resource_rows(self._status, typed, self._preferences)
-        self._list.show_rows(rows)
-        self._list.setVisible(bool(rows))
-        self._card.setVisible(not rows)
-        self._search.setVisible(bool(self._status.resources))
-        if not rows and self._status.resources:
-            hint = tr("Each word that you type must be in the name or in an address.")
-            title = tr("No resource contains “{text}”", text=typed)
-            self._card.tell(IconKind.READY.path, title, hint)
-        elif not rows:
-            _tell_why_empty(self._card, self._view)
-        if rows and typed and self._list.selected_key() is None:
-            self._list.select_first()
+        self._status, self._preferences = status_of(view), preferences
+        self._found.show_rows(resource_rows(self._status, preferences))
+        if not self._status.resources:
+            _tell_why_empty(self._found.card, view)
 
     def _pop_up(self, fqdn: str, at: QPoint) -> None:
         resource = next((it for it in self._status.resources if it.fqdn == fqdn), None)
@@ -98,47 +121,47 @@ class ResourcesPage(QWidget):
             favourite = fqdn in self._preferences.favourites
             _pop_up(self._menu, resource_entries(resource, self._status, favourite=favourite), at)
 
-    def _with(self, command: Callable[[str], Command]) -> None:
-        if (chosen := self._list.selected_key()) is not None:
-            self._dispatch(command(chosen))
-
     def _copy_address(self) -> None:
         for resource in self._status.resources:
-            if resource.fqdn == self._list.selected_key() and resource.addresses:
+            if resource.fqdn == self._found.list.selected_key() and resource.addresses:
                 self._dispatch(CopyText(resource.addresses[0].split("/")[0]))
 
     def _toggle(self) -> None:
-        wanted = self._list.selected_key() not in self._preferences.favourites
-        self._with(lambda fqdn: SetFavourite(fqdn, wanted))
+        if (chosen := self._found.list.selected_key()) is not None:
+            self._dispatch(SetFavourite(chosen, chosen not in self._preferences.favourites))
 
 
 class TunnelsPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
-        self._status = Status()
+        self._status, self._now = Status(), 0.0
         self._menu = TrayMenu(dispatch)
-        self._list = RowList(tr("Tunnels"), has_menu=True)
-        self._card = Card(dispatch)
         self._opening = OpeningCard(dispatch)
-        _fill(self, self._opening, self._list, self._card)
-        connect(self._list.pressed, lambda fqdn: dispatch(CloseTunnel(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        connect(self._list.menu_wanted, self._pop_up)
+        self._found = _SearchedList(dispatch, tr("Tunnels"), tr("Search tunnels"), has_menu=True)
+        # Below the list, whose rows must not move under the mouse when one is chosen.
+        _fill(self, self._found, self._opening)
+        connect(self._found.list.chosen, self._draw_opening)
+        connect(self._found.list.pressed, lambda fqdn: dispatch(CloseTunnel(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        connect(self._found.list.menu_wanted, self._pop_up)
         connect(QShortcut(QKeySequence("Delete"), self).activated, self._close)
 
     def show_view(self, view: View, now: float) -> None:
-        self._status = status_of(view)
-        self._opening.show_opening(last_opening(self._status), now)
+        self._status, self._now = status_of(view), now
         rows = tunnel_rows(self._status, now)
-        self._list.show_rows(rows)
-        self._list.setVisible(bool(rows))
-        self._card.setVisible(not rows)
+        self._found.show_rows(rows)
         if needs_card(view):
-            _tell_why_empty(self._card, view)
+            _tell_why_empty(self._found.card, view)
         elif not rows:
             text = tr("A tunnel opens by itself when you use a resource's name.")
             resources = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
-            self._card.tell(IconKind.READY.path, tr("No tunnel is open"), text, resources)
+            self._found.card.tell(IconKind.READY.path, tr("No tunnel is open"), text, resources)
+        self._draw_opening()
+
+    def _draw_opening(self) -> None:
+        """The last opening of the chosen tunnel, or else of any name."""
+        chosen = self._found.list.selected_key()
+        self._opening.show_opening(last_opening(self._status, chosen or ""), self._now)
 
     def show_timed(self) -> None:
         self._opening.show_timed()
@@ -149,24 +172,20 @@ class TunnelsPage(QWidget):
             _pop_up(self._menu, tunnel_entries(tunnel), at)
 
     def _close(self) -> None:
-        if (chosen := self._list.selected_key()) is not None:
+        if (chosen := self._found.list.selected_key()) is not None:
             self._dispatch(CloseTunnel(chosen))
 
 
 class ActivityPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
-        self._list = RowList(tr("Activity"), wraps=True)
-        self._card = Card(dispatch)
+        self._found = _SearchedList(dispatch, tr("Activity"), tr("Search the activity"), wraps=True)
         text = tr("Names that you open, refusals and pauses are listed here until Culvert is restarted.")
-        self._card.tell(IconKind.READY.path, tr("Nothing has happened yet"), text)
-        _fill(self, self._list, self._card)
+        self._found.card.tell(IconKind.READY.path, tr("Nothing has happened yet"), text)
+        _fill(self, self._found)
 
     def show_view(self, activities: Iterable[local_pb2.Activity], now: float) -> None:
-        rows = activity_rows(activities, now)
-        self._list.show_rows(rows)
-        self._list.setVisible(bool(rows))
-        self._card.setVisible(not rows)
+        self._found.show_rows(activity_rows(activities, now))
 
 
 class DiagnosticsPage(QWidget):
@@ -249,9 +268,9 @@ class SettingsPage(QWidget):
             choices.addWidget(box)
         told = tr("The answer to something that you click is always shown.")
         choices.addWidget(text_label(told, "note"))
-        layout = _column(self)
-        layout.addWidget(card)
-        layout.addStretch()
+        column = _scrolled_column(self)
+        column.addWidget(card)
+        column.addStretch()
 
     def show_view(self, preferences: Preferences) -> None:
         for kind, box in self._boxes.items():
@@ -259,9 +278,12 @@ class SettingsPage(QWidget):
 
 
 class AboutPage(QWidget):
-    def __init__(self, version: str) -> None:
+    def __init__(self, dispatch: Dispatch, version: str) -> None:
         super().__init__()
-        self._version = version
+        self._dispatch, self._version = dispatch, version
+        self._offered: tuple[Action, ...] = ()
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
         self._text = text_label("")
         card = QFrame()
         set_role(card, "card")
@@ -275,9 +297,10 @@ class AboutPage(QWidget):
         texts.addWidget(text_label("Culvert", "title"))
         texts.addWidget(self._text)
         row.addLayout(texts, 1)
-        layout = _column(self)
-        layout.addWidget(card)
-        layout.addStretch()
+        column = _scrolled_column(self)
+        column.addWidget(card)
+        column.addLayout(self._buttons)
+        column.addStretch()
 
     def show_view(self, status: Status) -> None:
         ways = {"kernel": tr("the kernel's IPsec"), "userspace": tr("Culvert's own IPsec")}
@@ -290,6 +313,13 @@ class AboutPage(QWidget):
             else "",
         )
         self._text.setText("\n\n".join(filter(None, lines)))
+        offered = (*about_entries(status), Action(tr("Quit (tunnels stay up)"), Quit()))
+        if offered != self._offered:
+            self._offered = offered
+            clear(self._buttons)
+            for action in offered:
+                self._buttons.addWidget(action_button(action, self._dispatch))
+            self._buttons.addStretch()
 
 
 def _enrolment(status: Status) -> tuple[str, ...]:
@@ -330,14 +360,27 @@ def _pop_up(menu: TrayMenu, entries: Menu, at: QPoint) -> None:
     menu.popup(at)
 
 
-def _column(page: QWidget) -> QVBoxLayout:
+def _column(page: QWidget, margin: int = 12) -> QVBoxLayout:
     layout = QVBoxLayout(page)
-    layout.setContentsMargins(0, 12, 0, 0)
+    layout.setContentsMargins(0, margin, 0, 0)
     layout.setSpacing(12)
     return layout
 
 
-def _fill(page: QWidget, *widgets: QWidget) -> None:
-    layout = _column(page)
+def _scrolled_column(page: QWidget) -> QVBoxLayout:
+    """A column that scrolls: long names beside a refusal may leave a low screen little room."""
+    inside = QWidget()
+    column = QVBoxLayout(inside)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(12)
+    room = QScrollArea()
+    room.setWidgetResizable(True)
+    room.setWidget(inside)
+    _column(page).addWidget(room)
+    return column
+
+
+def _fill(page: QWidget, *widgets: QWidget, margin: int = 12) -> None:
+    layout = _column(page, margin)
     for widget in widgets:
-        layout.addWidget(widget, int(isinstance(widget, RowList | Card)))
+        layout.addWidget(widget, int(isinstance(widget, RowList | Card | _SearchedList)))

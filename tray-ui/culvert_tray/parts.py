@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,9 +21,9 @@ from PyQt6.QtWidgets import (
 )
 
 from culvert_tray.commands import Command
-from culvert_tray.menu import Action, Trouble
+from culvert_tray.menu import Action, Trouble, shorten
 from culvert_tray.signals import connect
-from culvert_tray.style import set_role
+from culvert_tray.style import set_role, without_markup
 
 Dispatch = Callable[[Command], None]
 
@@ -30,10 +31,26 @@ _READABLE = 560
 """The longest line, in pixels: about 75 characters."""
 
 
+_LONGEST_WORD = 48
+"""Our tunable: characters. A label is at least as wide as its longest word."""
+
+
+class _Label(QLabel):
+    """A text whose long words, such as names without an end, are shortened. The whole is in the tool tip."""
+
+    def setText(self, a0: str | None) -> None:  # noqa: N802  Qt's name
+        text = a0 or ""
+        shown = re.sub(r"\S+", lambda word: shorten(word[0], _LONGEST_WORD), text)
+        super().setText(shown)
+        self.setToolTip("" if shown == text else without_markup(text))
+        self.setAccessibleName("" if shown == text else text)
+
+
 def text_label(text: str, role: str = "", *, selectable: bool = True) -> QLabel:
-    label = QLabel(text)
+    label = _Label()
     label.setWordWrap(True)
     label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setText(text)
     if selectable:
         label.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -50,7 +67,16 @@ def button(text: str, clicked: Callable[[], None], role: str = "") -> QPushButto
 
 
 def action_button(action: Action, dispatch: Dispatch, role: str = "") -> QPushButton:
-    return button(action.text.replace("&", "&&"), partial(dispatch, action.command), role)
+    made = button("", partial(dispatch, action.command), role)
+    name_button(made, action.text)
+    return made
+
+
+def name_button(named: QPushButton, text: str, most: int = _LONGEST_WORD) -> None:
+    """Give the button a text as it is, which may hold a long name. `most`: characters that are shown."""
+    named.setText(shorten(text, most).replace("&", "&&"))
+    named.setAccessibleName(text)
+    named.setToolTip("" if len(text) <= most else without_markup(text))
 
 
 def picture(path: Path, pixels: int, ratio: float) -> QLabel:

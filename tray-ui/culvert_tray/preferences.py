@@ -8,7 +8,9 @@ from enum import Enum
 
 from culvert_tray.view import Down, View, is_up
 
+# Our tunables: names.
 MOST_RECENT = 50
+MOST_ANNOUNCED = 500
 
 
 class NoticeKind(Enum):
@@ -16,29 +18,44 @@ class NoticeKind(Enum):
 
     OPENED = "opened"
     CODE = "code"
+    CODE_ENDS = "code-ends"
     DENIED = "denied"
     FAILED_OVER = "failed-over"
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """`recent`: names whose tunnels were up, the newest first."""
+    """`recent`: names whose tunnels were up, the newest first, for the menu. `announced`: such names, which no notice says
+    again to be open. `closing_told`: whether the person has read that a closed window does not end the program."""
 
     favourites: frozenset[str] = frozenset()
     recent: tuple[str, ...] = ()
     muted: frozenset[NoticeKind] = frozenset()
+    closing_told: bool = False
+    announced: tuple[str, ...] = ()
 
 
 def with_recent(preferences: Preferences, view: View) -> Preferences:
-    """The preferences with open names as the most recent ones."""
+    """The preferences with open names as the most recent ones, and as announced."""
     if isinstance(view, Down):
         return preferences
     up = [tunnel.fqdn for tunnel in view.tunnels if is_up(tunnel)]
-    fresh = [name for name in up if name not in preferences.recent]
-    known = [name for name in preferences.recent if name in up]
-    rest = [name for name in preferences.recent if name not in up]
-    recent = (*fresh, *known, *rest)[:MOST_RECENT]
-    return preferences if recent == preferences.recent else replace(preferences, recent=recent)
+    recent = _in_front(up, preferences.recent)[:MOST_RECENT]
+    announced = _in_front(up, preferences.announced)[:MOST_ANNOUNCED]
+    if (recent, announced) == (preferences.recent, preferences.announced):
+        return preferences
+    return replace(preferences, recent=recent, announced=announced)
+
+
+def _in_front(names: list[str], before: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that are new, those that are not, and the rest."""
+    known = set(before)
+    fresh = [name for name in names if name not in known]
+    return (
+        *fresh,
+        *(name for name in before if name in names),
+        *(name for name in before if name not in names),
+    )
 
 
 def with_favourite(preferences: Preferences, fqdn: str, wanted: bool) -> Preferences:

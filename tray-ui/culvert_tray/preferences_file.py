@@ -9,7 +9,7 @@ from typing import Any
 
 from PyQt6.QtCore import QStandardPaths
 
-from culvert_tray.preferences import MOST_RECENT, NoticeKind, Preferences
+from culvert_tray.preferences import MOST_ANNOUNCED, MOST_RECENT, NoticeKind, Preferences
 
 
 def preferences_path() -> Path:
@@ -21,10 +21,17 @@ def read_preferences(path: Path) -> Preferences:
     try:
         stored: dict[str, Any] = json.loads(path.read_text())
         known = {kind.value: kind for kind in NoticeKind}
+        muted = {known[name] for name in stored["muted"] if name in known}
+        if "announced" not in stored and NoticeKind.CODE in muted:
+            # The release before has one switch for both.
+            muted.add(NoticeKind.CODE_ENDS)
         return Preferences(
             favourites=frozenset(map(str, stored["favourites"])),
             recent=tuple(map(str, stored["recent"]))[:MOST_RECENT],
-            muted=frozenset(known[name] for name in stored["muted"] if name in known),
+            muted=frozenset(muted),
+            # A file of the release before has recent names alone.
+            announced=tuple(map(str, stored.get("announced", stored["recent"])))[:MOST_ANNOUNCED],
+            closing_told=bool(stored.get("closing_told")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Preferences()
@@ -34,7 +41,9 @@ def write_preferences(path: Path, preferences: Preferences) -> None:
     stored = {
         "favourites": sorted(preferences.favourites),
         "recent": list(preferences.recent),
+        "announced": list(preferences.announced),
         "muted": sorted(kind.value for kind in preferences.muted),
+        "closing_told": preferences.closing_told,
     }
     # If the disk cannot be written, preferences last until the tray ends.
     with contextlib.suppress(OSError):

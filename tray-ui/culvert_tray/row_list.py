@@ -63,13 +63,16 @@ class RowList(QListView):
     """`wraps`: notes may have several lines. `has_menu`: rows have a menu."""
 
     pressed = pyqtSignal(str)
-    """The key of a row whose button was pressed, or that was entered."""
+    """The key of a row with a button, when that was pressed or the row was entered."""
     menu_wanted = pyqtSignal(str, QPoint)
     """The key of a row, and where on the screen its menu belongs."""
+    chosen = pyqtSignal()
+    """Another row is the selected one."""
 
     def __init__(self, name: str, *, wraps: bool = False, has_menu: bool = False) -> None:
         super().__init__()
         self._model = _Rows()
+        self._begun: tuple[str, str] | None = None
         self._delegate = _Delegate(self, wraps=wraps, has_menu=has_menu)
         self.has_menu = has_menu
         self.setModel(self._model)
@@ -105,7 +108,7 @@ class RowList(QListView):
     def keyPressEvent(self, e: QKeyEvent | None) -> None:  # noqa: N802  Qt's name
         row = self.row_at(self.currentIndex())
         if e is not None and row is not None and e.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.pressed.emit(row.key)
+            self._press(row)
             return
         super().keyPressEvent(e)
 
@@ -118,23 +121,38 @@ class RowList(QListView):
             and row is not None
             and not self._delegate.hits(self.visualRect(index), row, e.position())
         ):
-            self.pressed.emit(row.key)
+            self._press(row)
+
+    def currentChanged(self, current: QModelIndex, previous: QModelIndex) -> None:  # noqa: N802  Qt's name
+        super().currentChanged(current, previous)
+        self.chosen.emit()
+
+    def mousePressEvent(self, e: QMouseEvent | None) -> None:  # noqa: N802  Qt's name
+        self._begun = self._part_at(e)
+        super().mousePressEvent(e)
 
     def mouseReleaseEvent(self, e: QMouseEvent | None) -> None:  # noqa: N802  Qt's name
         super().mouseReleaseEvent(e)
-        if e is None or e.button() is not Qt.MouseButton.LeftButton:
+        # The rows may have moved since the button of the mouse went down.
+        begun, self._begun = self._begun, None
+        if e is None or begun is None or self._part_at(e) != begun:
             return
-        index = self.indexAt(e.position().toPoint())
-        row = self.row_at(index)
-        if row is None:
-            return
-        match self._delegate.hits(self.visualRect(index), row, e.position()):
+        key, part = begun
+        match part:
             case "button":
-                self.pressed.emit(row.key)
+                self.pressed.emit(key)
             case "more":
-                self.menu_wanted.emit(row.key, e.globalPosition().toPoint())
+                self.menu_wanted.emit(key, e.globalPosition().toPoint())
             case _:
                 pass
+
+    def _part_at(self, e: QMouseEvent | None) -> tuple[str, str] | None:
+        """The key of the row under the mouse, and its part there."""
+        if e is None or e.button() is not Qt.MouseButton.LeftButton:
+            return None
+        index = self.indexAt(e.position().toPoint())
+        row = self.row_at(index)
+        return (row.key, self._delegate.hits(self.visualRect(index), row, e.position())) if row else None
 
     def mouseMoveEvent(self, e: QMouseEvent | None) -> None:  # noqa: N802  Qt's name
         super().mouseMoveEvent(e)
@@ -155,6 +173,14 @@ class RowList(QListView):
         if (row := self.row_at(index)) is not None:
             below = self.visualRect(index).bottomLeft() + QPoint(_MARGIN + _TILE, -_MARGIN)
             self.menu_wanted.emit(row.key, self.mapToGlobal(below) if by_key else a0.globalPos())
+
+    def press_selected(self) -> None:
+        if (row := self.row_at(self.currentIndex())) is not None:
+            self._press(row)
+
+    def _press(self, row: Row) -> None:
+        if row.button:
+            self.pressed.emit(row.key)
 
     def _update_all(self) -> None:
         if (viewport := self.viewport()) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import make_readable, normalise_search
+from culvert_proto.dns_name import WILDCARD, is_wildcard, make_readable, normalise_search
 from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.units import clock, health, round_trip, size
@@ -42,7 +42,8 @@ _ACTIVITY_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`key`: identifies the row independently of its position. `mark`: in its tile. `button`: empty without one."""
+    """`key`: identifies the row independently of its position. `mark`: in its tile. `button`: empty without one. `unseen`:
+    what else a search finds it by."""
 
     key: str
     title: str
@@ -52,6 +53,7 @@ class Row:
     tone: Tone = Tone.QUIET
     button: str = ""
     favourite: bool = False
+    unseen: str = ""
 
     @property
     def spoken(self) -> str:
@@ -60,35 +62,51 @@ class Row:
         return ", ".join(filter(None, (self.title, self.state, self.note, starred)))
 
 
-def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
-    """Favourites first. A row must contain each typed word."""
+def search(rows: Iterable[Row], typed: str) -> tuple[Row, ...]:
+    """The rows that contain each typed word."""
     words = normalise_search(typed).casefold().split()
+    return tuple(
+        row for row in rows if all(word in f"{row.spoken} {row.unseen}".casefold() for word in words)
+    )
+
+
+def resource_rows(status: Status, preferences: Preferences) -> tuple[Row, ...]:
+    """Favourites first."""
     tunnels = {tunnel.fqdn: tunnel for tunnel in status.tunnels}
     rows = [
         Row(
             it.fqdn,
             name := make_readable(it.fqdn),
-            " · ".join(filter(None, (_unlike(it.name, name), _short(it.addresses), it.organisation))),
+            " · ".join(filter(None, (_unlike(it.name, name), _reached(it), it.organisation))),
             _open_through(tunnels.get(it.fqdn)),
             name[:1].upper(),
             _tone(tunnels.get(it.fqdn)),
-            tr("Open"),
+            tr("Open") if _may_have_page(it, tunnels.get(it.fqdn)) else "",
             it.fqdn in preferences.favourites,
+            " ".join((it.fqdn, it.name, *it.addresses)),
         )
         for it in status.resources
     ]
-    texts = {it.fqdn: (it.name, *it.addresses) for it in status.resources}
-    found = (
-        row
-        for row in rows
-        if all(word in " ".join((row.spoken, row.key, *texts[row.key])).casefold() for word in words)
-    )
-    return tuple(sorted(found, key=lambda row: (not row.favourite, row.title)))
+    return tuple(sorted(rows, key=lambda row: (not row.favourite, row.title)))
+
+
+def _may_have_page(resource: local_pb2.Resource, tunnel: local_pb2.Tunnel | None) -> bool:
+    """The controller tells the permitted ports with the tunnel."""
+    if tunnel is not None and is_up(tunnel):
+        return bool(tunnel.page)
+    return not is_wildcard(resource.fqdn)
 
 
 def _unlike(name: str, fqdn: str) -> str:
     """The resource's name, if the DNS name does not begin with it."""
     return "" if fqdn.split(".", 1)[0] == name else name
+
+
+def _reached(resource: local_pb2.Resource) -> str:
+    """The addresses of a name, or the names of a wildcard."""
+    if is_wildcard(resource.fqdn):
+        return tr("every name below {suffix}", suffix=make_readable(resource.fqdn.removeprefix(WILDCARD)))
+    return _short(resource.addresses)
 
 
 def _short(addresses: Iterable[str]) -> str:
@@ -123,6 +141,7 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
             _MARKS[_tone(it)],
             _tone(it),
             tr("Close"),
+            unseen=" ".join((it.fqdn, it.resource, it.inner_address, *it.remote_prefixes)),
         )
         for it in status.tunnels
     )
@@ -156,4 +175,5 @@ def _activity(one: local_pb2.Activity, now: float) -> Row:
     # The first sentence is the event; what follows says why, and what to do.
     event, _, why = happened.partition(". ")
     event = f"{event}." if why else event
-    return Row(str(one.number), event, why, clock(one.at_ms / 1e3, now, seconds=True), mark, tone)
+    at = clock(one.at_ms / 1e3, now, seconds=True)
+    return Row(str(one.number), event, why, at, mark, tone, unseen=one.fqdn)

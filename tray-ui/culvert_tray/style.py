@@ -10,10 +10,10 @@ from enum import Enum
 from pathlib import Path
 from string import Template
 
-from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
 from PyQt6.QtWidgets import QApplication, QWidget
 
+from culvert_tray.colour_scheme import ColourScheme
 from culvert_tray.signals import connect
 
 # Pixels before scaling, of what is painted; the style sheet has those of labels.
@@ -91,14 +91,16 @@ def install_style(app: QApplication) -> None:
     if (hints := app.styleHints()) is None:
         return
 
-    def follow(scheme: Qt.ColorScheme) -> None:
-        chosen = DARK if scheme is Qt.ColorScheme.Dark else LIGHT
+    scheme = ColourScheme(hints, app)
+
+    def follow() -> None:
+        chosen = DARK if scheme.is_dark else LIGHT
         app.setPalette(_palette(chosen))
         app.setStyleSheet(_sheet(chosen))
 
     app.setFont(font(BODY))
-    follow(hints.colorScheme())
-    connect(hints.colorSchemeChanged, follow)
+    follow()
+    connect(scheme.changed, follow)
 
 
 def without_markup(text: str) -> str:
@@ -140,11 +142,16 @@ def _palette(chosen: Colours) -> QPalette:
 
 def _sheet(chosen: Colours) -> str:
     fields = dict(zip(Colours.__slots__, astuple(chosen), strict=True))
-    return Template(_SHEET).substitute(fields, icons=_ICONS.as_posix())
+    body = font(BODY)
+    return Template(_SHEET).substitute(
+        fields, icons=_ICONS.as_posix(), family=body.family(), body=body.pixelSize()
+    )
 
 
 # `$role` is a colour of `Colours`.
 _SHEET = """
+/* Themes of desktops have fonts of their own for labels, buttons and menus. */
+QWidget { font-family: "$family"; font-size: ${body}px; }
 QLabel { background: transparent; }
 QLabel[role="title"] { font-size: 20px; font-weight: 600; }
 QLabel[role="heading"] { font-size: 14px; font-weight: 600; }

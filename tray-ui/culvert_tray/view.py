@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, local_pb2
-from culvert_proto.screens.organisations import is_enrolled, split_status
+from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
 
 from culvert_tray.translation import tr
 
@@ -129,11 +129,6 @@ def next_code_end(status: Status, now: float) -> CodeEnd:
     return min(
         (CodeEnd(status.code_valid_until, EXPIRY_AHEAD), *aged), key=lambda it: (it.at - it.ahead, it.fqdn)
     )
-
-
-def code_is_unknown(status: Status) -> bool:
-    """Whether the controller, which has not answered since the daemon's start, may know a valid code."""
-    return status.state == local_pb2.STATE_OFFLINE and not status.code_valid_until
 
 
 def code_ends_soon(status: Status, now: float) -> bool:

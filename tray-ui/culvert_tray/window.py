@@ -12,7 +12,7 @@ from PyQt6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
 from PyQt6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from culvert_tray import menu as menus
-from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, ShowReason
+from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, Quit, ShowReason
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, Trouble
 from culvert_tray.notices import Notice, holds
 from culvert_tray.pages import (
@@ -24,7 +24,7 @@ from culvert_tray.pages import (
     TunnelsPage,
     needs_card,
 )
-from culvert_tray.parts import Banner, action_button, clear, picture, text_label
+from culvert_tray.parts import Banner, action_button, clear, name_button, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
@@ -36,6 +36,8 @@ Dispatch = Callable[[Command], None]
 
 _SIZE = QSize(860, 640)
 _ICON = 44
+# The characters of a control that stands beside the status.
+_OPENER = 32
 # Below this width, in pixels, the controls come under the status.
 _BESIDE = 640
 
@@ -54,7 +56,7 @@ class StatusWindow(QWidget):
         self._said.hide()
         self._resources, self._tunnels = ResourcesPage(dispatch), TunnelsPage(dispatch)
         self._activity, self.diagnostics = ActivityPage(dispatch), DiagnosticsPage(dispatch)
-        self._settings, self._about = SettingsPage(dispatch), AboutPage(version("culvert-tray"))
+        self._settings, self._about = SettingsPage(dispatch), AboutPage(dispatch, version("culvert-tray"))
         self._pages: dict[Page, QWidget] = {
             Page.RESOURCES: self._resources,
             Page.TUNNELS: self._tunnels,
@@ -69,6 +71,7 @@ class StatusWindow(QWidget):
             self._tabs.addTab(widget, tr(page.value))
             connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self.show_page, page))
         connect(self._tabs.currentChanged, self._on_page)
+        connect(QShortcut(QKeySequence("Ctrl+Q"), self).activated, lambda: dispatch(Quit()))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 20, 24, 20)
         layout.setSpacing(12)
@@ -184,7 +187,7 @@ class _Head(QFrame):
         for at, (opener, popup) in enumerate(zip(self._openers, self._popups, strict=True)):
             opener.setVisible(at < len(submenus))
             if at < len(submenus):
-                opener.setText(submenus[at].text.replace("&", "&&"))
+                name_button(opener, submenus[at].text, _OPENER)
                 popup.render_menu(submenus[at].entries)
 
     def _write(self, head: Menu, proof: str, resume: tuple[Action, ...]) -> None:

@@ -20,11 +20,13 @@ RECOVERY_CODES = [f"abcd-efgh-ijkl-mn{number}{digit}" for digit in "23" for numb
 
 
 class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
-    """`asked` holds each request in order; `show` sends a status to whoever watches."""
+    """`asked` holds each request in order; `show` sends a status to whoever watches. `granted`: tunnels by their names;
+    others are refused."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self.asked: list[Any] = []
+        self.granted: dict[str, local_pb2.Tunnel] = {}
         self._status = local_pb2.Status()
         self._watchers: list[queue.Queue[local_pb2.Status | None]] = []
         self.activities: list[local_pb2.Activity] = []
@@ -33,7 +35,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self._server: grpc.Server | None = None
 
     def start(self) -> None:
-        self._server = grpc.server(futures.ThreadPoolExecutor(8))
+        # A watcher that has gone keeps its thread until the next status.
+        self._server = grpc.server(futures.ThreadPoolExecutor(32))
         local_pb2_grpc.add_LocalServiceServicer_to_server(self, self._server)
         self._server.add_insecure_port(f"unix:{self.socket}")
         self._server.start()
@@ -78,10 +81,14 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
             for follower in self._followers:
                 follower.put(activity)
 
-    def Enroll(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def ShowInvitation(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
         if "token=used" in request.link:
             _abort(context, CulvertError(Reason.INVITATION_INVALID))
+        return local_pb2.ShowInvitationResponse(user="alice", user_display_name="Alice Liddell")
+
+    def Enroll(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
         return local_pb2.EnrollResponse(
             user="alice",
             totp_uri="otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Culvert",
@@ -104,6 +111,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
 
     def OpenTunnel(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
+        if (tunnel := self.granted.get(request.name)) is not None:
+            return local_pb2.OpenTunnelResponse(tunnel=tunnel)
         _abort(
             context,
             CulvertError(Reason.NO_POLICY, user="alice", name=request.name, owner="bob@corp.example"),

@@ -52,6 +52,7 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         )
     }  # fmt: skip
     views |= {"organisations": statuses.two_organisations(), "off": not_running()}
+    views |= {"long names": statuses.long_names()}
     views |= {"not enrolled": local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED)}
     for name, view in views.items():
         for page in Page:
@@ -77,16 +78,19 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         prefixes=["10.20.0.0/16", "fd00:20::/32"],
     )
     taken = local_pb2.SubmitCodeResponse()
+    whose = local_pb2.ShowInvitationResponse(user="alice", user_display_name="Alice Liddell")
     refused = EnrolDialog(_daemon(_refusal(CulvertError(Reason.INVITATION_INVALID))), _nothing, _nothing)
     for name, dialog in (
         ("refused invitation", refused),
-        ("authenticator", EnrolDialog(_daemon(enrolled, wrong, taken), _nothing, _nothing)),
+        ("invitation", EnrolDialog(_daemon(whose, enrolled, wrong, taken), _nothing, _nothing)),
     ):
         dialog.show()
         dialog.offer(LINK)
         _press(dialog)
         yield name, dialog
-        if name == "authenticator":
+        if name == "invitation":
+            _press(dialog)
+            yield "authenticator", dialog
             _submit(dialog)
             yield "authenticator, wrong code", dialog
             dialog.show_view(statuses.connected())
@@ -151,6 +155,8 @@ if __name__ == "__main__":
         assert screen is not None
         if window.height() > screen.availableSize().height():
             print(f"{name}: higher than the screen: {window.height()}")
+        if window.minimumSizeHint().width() > screen.availableSize().width():
+            print(f"{name}: wider than the screen: {window.minimumSizeHint().width()}")
         if isinstance(window, StatusWindow):
             window.hide()
     # Leave without the destructors: some dialogs still wait.

@@ -42,6 +42,7 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
         tunnel_id=f"t-{name}", resource=name, fqdn=f"{name}.corp.example", gateway="gw-berlin", state=state,
         inner_address="10.99.0.7", remote_prefixes=["10.20.0.10/32"], since_ms=int((now - 4000) * 1000),
         packets_in=812, packets_out=640, bytes_in=1_204_332, bytes_out=88_120, generation=3, drops={"replay": 2, "icv": 0},
+        page=f"http://{name}.corp.example/",
     )  # fmt: skip
 
 
@@ -68,6 +69,27 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     """Two tunnels up."""
     found = status(local_pb2.STATE_CONNECTED, now=now)
     found.tunnels.extend([tunnel(name, local_pb2.TUNNEL_STATE_UP, now=now) for name in ("wiki", "git")])
+    return found
+
+
+def wildcard(*, now: float = NOW) -> local_pb2.Status:
+    """Connected, also through the tunnel of every name below dev.corp.example."""
+    found = connected(now=now)
+    found.resources.add(name="dev", fqdn="*.dev.corp.example")
+    found.tunnels.append(tunnel("*.dev", local_pb2.TUNNEL_STATE_UP, now=now))
+    found.tunnels[-1].page = ""
+    return found
+
+
+def long_names(*, now: float = NOW) -> local_pb2.Status:
+    """Connected; person, computer, gateway, controller and resource have names as long as they may be."""
+    found = connected(now=now)
+    found.user, found.device_name = "parents-who-like-names-" * 6, "d" * 63
+    found.controller = f"https://vpn.{'.'.join(['y' * 60] * 3)}:8443"
+    gateway = found.tunnels[0].gateway = found.gateways[0].name = found.selected_gateway = f"gw-{'x' * 60}"
+    found.resources[0].fqdn = found.tunnels[0].fqdn = ".".join(["l" * 60] * 4)
+    error = CulvertError(Reason.GATEWAY_SILENT, gateway=gateway, name=found.tunnels[0].fqdn)
+    found.last_error.CopyFrom(error.to_proto())
     return found
 
 

@@ -19,11 +19,12 @@ from .accessible import AccessibilityBus, Node
 from .canned_daemon import RIGHT_CODE, CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, wait_until
+from .test_link import LINK
 
 pytestmark = pytest.mark.slow
 
 SCREENS = Path(__file__).parents[2] / "build" / "screens"
-PROGRAM = "culvert-tray"
+PROGRAM = "Culvert"
 
 COLOURS = {
     IconKind.OFF: "#808080",
@@ -273,15 +274,38 @@ def test_enrolling_shows_the_qr_code_and_takes_a_first_code(
     time.sleep(0.5)
     desktop.screenshot(SCREENS / "tray-enrol-refused.png")
     desktop.key("ctrl+a")
-    desktop.type("culvert://enroll?token=fresh")
+    desktop.type(LINK)
     desktop.key("Return")
     wait_until(lambda: len(canned.asked) == 2, "no request")
     time.sleep(0.5)
+    assert any("For Alice Liddell (alice)" in node.name for node in _nodes(desktop, "whose"))
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 3, "no enrolment")
+    time.sleep(0.5)
     desktop.screenshot(SCREENS / "tray-enrol-code.png")
+    desktop.key("alt+p")
+    wait_until(lambda: any("Print the recovery codes" in title for title in desktop.windows()), "no printing")
+    time.sleep(0.3)
+    desktop.screenshot(SCREENS / "tray-enrol-print.png")
+    # The first printer is a file, for there is no other here.
+    desktop.key("Return")
+    home = Path(desktop.env["HOME"])
+    wait_until(lambda: any(it.stat().st_size for it in home.glob("*.pdf")), "nothing printed")
+    [printed] = home.glob("*.pdf")
+    assert printed.stat().st_mode & 0o077 == 0
     desktop.type(RIGHT_CODE)
     desktop.key("Return")
-    wait_until(lambda: len(canned.asked) == 3, "no code")
-    assert canned.asked[2].code == RIGHT_CODE
+    wait_until(lambda: len(canned.asked) == 4, "no code")
+    assert canned.asked[3].code == RIGHT_CODE
+    canned.show(statuses.wildcard(now=time.time()))
+    wait_until(
+        lambda: any(it.showing and it.name == "Open git.corp.example" for it in _nodes(desktop, "ready")),
+        "no page to open",
+    )
+    desktop.screenshot(SCREENS / "tray-enrol-ready.png")
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 5, "no page is opened")
+    assert canned.asked[4] == local_pb2.OpenTunnelRequest(name="git.corp.example")
 
 
 def test_a_refused_page_says_why_and_whom_to_ask(
@@ -365,6 +389,10 @@ def test_a_second_start_shows_the_first_ones_window(
     assert "Culvert" not in desktop.windows()
     assert start_tray(desktop).wait(10) == 0
     wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    desktop.run("xdotool", "getactivewindow", "windowminimize")
+    wait_until(lambda: "Culvert" not in desktop.windows(), "the window stays")
+    assert start_tray(desktop).wait(10) == 0
+    wait_until(lambda: desktop.has_keyboard("Culvert"), "the window stays minimised")
     first.kill()
     first.wait()
     start_tray(desktop)
@@ -452,7 +480,12 @@ def test_hosts_on_the_bus_have_the_icon_whenever_they_start(
                 env=late.env, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
             assert host.stdout is not None
-            assert [host.stdout.readline().split()[0] for _ in range(2)] == ["ready", "item"]
+            ready, (item, name) = (host.stdout.readline().split() for _ in range(2))
+            assert (ready, item) == (["ready"], "item")
+            # A host lists the icons by their titles.
+            title = ("--method", "org.freedesktop.DBus.Properties.Get", "org.kde.StatusNotifierItem", "Title")
+            place = ("--session", "--dest", name, "--object-path", "/StatusNotifierItem")
+            assert late.run("gdbus", "call", *place, *title) == "(<'Culvert'>,)\n"
             host.terminate()
             host.wait(10)
         _end(tray)

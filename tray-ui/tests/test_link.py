@@ -37,8 +37,17 @@ def test_a_link_opens_the_enrolment_which_waits_for_the_person(
     time.sleep(0.3)
     assert canned.asked == []
     desktop.key("Tab", "space")
-    wait_until(lambda: len(canned.asked) == 1, "not asked")
-    assert canned.asked[0].link == LINK
+    whose = "For Alice Liddell (alice), from vpn.corp.example"
+    wait_until(lambda: any(whose in text for text in _texts(desktop)), "it does not say for whom")
+    desktop.screenshot(SCREENS / "tray-link-whose.png")
+    assert canned.asked == [local_pb2.ShowInvitationRequest(link=LINK)]
+    desktop.key("Return")
+    time.sleep(0.3)
+    assert len(canned.asked) == 1
+    desktop.key("space")
+    wait_until(lambda: len(canned.asked) == 2, "not enrolled")
+    assert isinstance(canned.asked[1], local_pb2.EnrollRequest)
+    assert canned.asked[1].link == LINK
 
 
 @pytest.mark.slow
@@ -105,5 +114,5 @@ def _until_open(desktop: Desktop) -> None:
 
 def _texts(desktop: Desktop) -> list[str]:
     address = desktop.env["DBUS_SESSION_BUS_ADDRESS"]
-    nodes = AccessibilityBus(address, f"link-{address}").nodes("culvert-tray")
+    nodes = AccessibilityBus(address, f"link-{address}").nodes("Culvert")
     return [node.name for node in nodes if node.showing]

@@ -8,6 +8,7 @@ import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_tray.doctor import Verdict, verdicts_in
 from culvert_tray.preferences import (
+    MOST_ANNOUNCED,
     MOST_RECENT,
     NoticeKind,
     Preferences,
@@ -17,7 +18,7 @@ from culvert_tray.preferences import (
     with_recent,
 )
 from culvert_tray.preferences_file import read_preferences, write_preferences
-from culvert_tray.rows import activity_rows, resource_rows, tunnel_rows
+from culvert_tray.rows import activity_rows, resource_rows, search, tunnel_rows
 from culvert_tray.style import Tone
 from culvert_tray.view import not_running
 
@@ -36,9 +37,8 @@ from .statuses import NOW
     ],
 )
 def test_resources_are_searched_by_every_word_and_favourites_come_first(typed: str, found: list[str]) -> None:
-    rows = resource_rows(
-        statuses.connected(), typed, Preferences(favourites=frozenset({"mail.corp.example"}))
-    )
+    preferences = Preferences(favourites=frozenset({"mail.corp.example"}))
+    rows = search(resource_rows(statuses.connected(), preferences), typed)
     assert [row.key.split(".")[0] for row in rows] == found
 
 
@@ -50,7 +50,7 @@ def test_a_name_is_found_and_shown_as_people_write_it(typed: str) -> None:
     status = statuses.connected()
     status.resources.append(local_pb2.Resource(name="books", fqdn=name, addresses=["10.20.0.99"]))
     status.tunnels[0].fqdn = name
-    [row] = resource_rows(status, typed, Preferences())
+    [row] = search(resource_rows(status, Preferences()), typed)
     assert (row.key, row.title, row.state) == (name, "bücher.corp.example", "through gw-berlin")
     assert tunnel_rows(status, NOW)[0].title == "bücher.corp.example"
 
@@ -83,6 +83,21 @@ def test_activities_are_listed_newest_first_with_remedies() -> None:
     assert row.title == "x Culvert is paused."
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"), [("", 4), ("GW-PARIS wiki", 2), ("bob refused", 1), ("77777", 0)]
+)
+def test_activities_are_searched_by_what_is_shown(typed: str, found: int) -> None:
+    activities = statuses.activities()
+    activities[0].number = 77777
+    assert len(search(activity_rows(activities, NOW), typed)) == found
+
+
+def test_tunnels_are_searched_by_name_gateway_and_address() -> None:
+    rows = tunnel_rows(statuses.through("gw-paris"), NOW)
+    for typed, found in (("wiki", 1), ("corp PARIS", 1), ("10.20.0.10", 2), ("no", 0)):
+        assert len(search(rows, typed)) == found
+
+
 def test_recent_names_are_kept_in_order_without_an_end() -> None:
     preferences = with_recent(
         Preferences(recent=("mail.corp.example", "git.corp.example")), statuses.connected()
@@ -92,6 +107,10 @@ def test_recent_names_are_kept_in_order_without_an_end() -> None:
     assert with_recent(preferences, not_running()) is preferences
     full = Preferences(recent=tuple(map(str, range(MOST_RECENT))))
     assert len(with_recent(full, statuses.connected()).recent) == MOST_RECENT
+    many = Preferences(announced=tuple(map(str, range(MOST_ANNOUNCED))))
+    kept = with_recent(many, statuses.connected()).announced
+    assert kept[:3] == ("wiki.corp.example", "git.corp.example", "0")
+    assert len(kept) == MOST_ANNOUNCED == 500
     assert at_hand(with_favourite(preferences, "b", True), ["a", "b", "git.corp.example"], 8) == [
         "b",
         "git.corp.example",
@@ -102,11 +121,21 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     path = tmp_path / "culvert" / "tray.json"
     assert read_preferences(path) == Preferences()
     for wanted in (
-        Preferences(frozenset({"a, b"}), ("a", "b"), frozenset({NoticeKind.CODE, NoticeKind.OPENED})),
+        Preferences(
+            frozenset({"a, b"}),
+            ("a", "b"),
+            frozenset({NoticeKind.CODE, NoticeKind.OPENED}),
+            closing_told=True,
+            announced=("b", "c"),
+        ),
         with_notices(with_notices(Preferences(), NoticeKind.CODE, False), NoticeKind.CODE, True),
     ):
         write_preferences(path, wanted)
         assert read_preferences(path) == wanted
+    path.write_text('{"favourites": [], "recent": ["a", "b"], "muted": []}')
+    assert read_preferences(path).announced == ("a", "b")
+    path.write_text('{"favourites": [], "recent": [], "muted": ["code"]}')
+    assert read_preferences(path).muted == {NoticeKind.CODE, NoticeKind.CODE_ENDS}
     for broken in ("", "[]", "7", '{"favourites": 7, "recent": [], "muted": []}'):
         path.write_text(broken)
         assert read_preferences(path) == Preferences()

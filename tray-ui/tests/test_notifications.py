@@ -17,6 +17,7 @@ from . import statuses
 from .canned_daemon import RECOVERY_CODES, RIGHT_CODE, CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, wait_until
+from .test_link import LINK
 
 pytestmark = pytest.mark.slow
 
@@ -25,15 +26,15 @@ Serve = Callable[..., Callable[[], list[dict[str, Any]]]]
 
 @pytest.fixture
 def serve(desktop: Desktop, tmp_path: Path) -> Iterator[Serve]:
-    """serve(capabilities, *codes): starts the server; what it gives tells what has been shown."""
+    """serve(capabilities, *codes, on=desktop): starts the server; what it gives tells what has been shown."""
     servers: list[subprocess.Popen[bytes]] = []
 
-    def start(capabilities: str, *codes: str) -> Callable[[], list[dict[str, Any]]]:
+    def start(capabilities: str, *codes: str, on: Desktop = desktop) -> Callable[[], list[dict[str, Any]]]:
         told = tmp_path / "told"
         program = str(Path(__file__).with_name("notification_server.py"))
         with told.open("wb") as file:
             command = [sys.executable, program, capabilities, *codes]
-            servers.append(subprocess.Popen(command, env=desktop.env, stdout=file))
+            servers.append(subprocess.Popen(command, env=on.env, stdout=file))
         wait_until(lambda: "ready" in told.read_text(), "no notification server")
         return lambda: [json.loads(line) for line in told.read_text().splitlines()[1:]]
 
@@ -63,6 +64,22 @@ def test_the_code_is_typed_into_the_notice(
     assert again["title"] == "The code is wrong."
     assert "inline-reply" in again["actions"]
     assert not any("Enter a code" in title for title in desktop.windows())
+
+
+def test_no_notice_covers_the_dialog_that_asks_for_the_same_code(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,inline-reply")
+    canned.show(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED))
+    start_tray(desktop, LINK)
+    wait_until(lambda: any("Enrol this computer" in it for it in desktop.windows()), "no dialog")
+    time.sleep(1.5)
+    _needs_code(canned)
+    time.sleep(1)
+    assert shown() == []
+    # Without a code the request remains.
+    desktop.key("Escape")
+    wait_until(lambda: [it.get("title") for it in shown()] == ["A code is needed"], "not asked")
 
 
 def test_a_code_typed_into_the_notice_goes_to_the_organisation_asking(
@@ -123,3 +140,33 @@ def test_a_notice_leaves_the_screen_when_its_cause_ends(
     # As by the command line: the person never looked at the notice.
     canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
     wait_until(lambda: shown()[1:] == [{"closed": 1}], "the notice stays")
+
+
+def test_without_a_tray_a_closed_window_leaves_the_notifications(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    """The server clicks on each notice, which shows the window."""
+
+    def close(bare: Desktop) -> None:
+        wait_until(lambda: bare.has_keyboard("Culvert"), "no window")
+        bare.key("alt+F4")
+
+    canned.show(statuses.connected(now=time.time()))
+    with Desktop(tmp_path / "bare", width=900, height=700, panel=None) as bare:
+        shown = serve("actions,body", on=bare)
+        tray = start_tray(bare, "--window")
+        close(bare)
+        wait_until(lambda: [it["title"] for it in shown()] == ["Culvert keeps running"], "not told")
+        close(bare)
+        wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")
+        canned.show(statuses.silent(now=time.time()))
+        wait_until(lambda: len(shown()) == 2, "no notice without a window")
+        assert "gw-berlin does not answer" in shown()[1]["title"]
+        close(bare)
+        wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")
+        assert json.loads((Path(bare.env["HOME"]) / ".config/culvert/tray.json").read_text())["closing_told"]
+        assert start_tray(bare).wait(10) == 0
+        wait_until(lambda: bare.has_keyboard("Culvert"), "a second start shows no window")
+        bare.key("ctrl+q")
+        assert tray.wait(10) == 0
+        assert len(shown()) == 2

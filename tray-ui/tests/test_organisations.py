@@ -9,7 +9,7 @@ from culvert_tray.details import details
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, Trouble, menu
 from culvert_tray.notices import Memory, observe
 from culvert_tray.preferences import Preferences
-from culvert_tray.rows import resource_rows, tunnel_rows
+from culvert_tray.rows import resource_rows, search, tunnel_rows
 
 from . import statuses
 from .statuses import NOW
@@ -75,11 +75,11 @@ def test_an_unreachable_organisation_has_its_own_label() -> None:
 
 def test_lists_and_details_name_the_organisation() -> None:
     status = statuses.two_organisations()
-    assert [row.note for row in resource_rows(status, "wiki", Preferences())] == [
+    assert [row.note for row in search(resource_rows(status, Preferences()), "wiki")] == [
         f"10.30.0.10 · {BETA}",
         f"10.20.0.10 · {CORP}",
     ]
-    assert len(resource_rows(status, "wiki beta", Preferences())) == 1
+    assert len(search(resource_rows(status, Preferences()), "wiki beta")) == 1
     [row] = tunnel_rows(status, NOW)
     assert row.note.endswith(f" · {CORP}")
     assert dict(details(status, "t-wiki", NOW, CORP))["Organisation"] == CORP

@@ -20,12 +20,14 @@ from culvert_tray.commands import (
     Quit,
     Resume,
     SelectGateway,
+    SetFavourite,
     ShowDetails,
     ShowWindow,
     StartDaemon,
 )
 from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details
+from culvert_tray.dialogs import CodeValidator
 from culvert_tray.documentation import documentation
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.menu import (
@@ -43,12 +45,12 @@ from culvert_tray.menu import (
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
-from culvert_tray.rows import resource_rows
+from culvert_tray.rows import resource_rows, search
 from culvert_tray.view import View, list_awaiting, not_running, starting
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QColor, QImage, QPainter
+from PyQt6.QtGui import QColor, QImage, QPainter, QValidator
 from PyQt6.QtSvg import QSvgRenderer
 
 from . import statuses
@@ -240,6 +242,49 @@ def test_a_rows_menu_offers_what_its_resource_can_do() -> None:
     ]
 
 
+def test_a_wildcard_is_no_page_to_open() -> None:
+    status = statuses.wildcard()
+    tunnel = _submenu(menu(status, NOW), "*.dev.corp.example")
+    assert [it.text for it in tunnel.entries if isinstance(it, Action)] == [
+        "Copy address 10.20.0.10",
+        "Details…",
+        "Close",
+    ]
+    del status.tunnels[:]
+    used = Preferences(favourites=frozenset({"*.dev.corp.example"}), recent=("*.dev.corp.example",))
+    for preferences in (Preferences(), used):
+        assert [
+            it.text for it in _actions(_submenu(menu(status, NOW, preferences), "Resources").entries)
+        ] == [
+            "Open git.corp.example",
+            "Open mail.corp.example",
+            "Open wiki.corp.example",
+            "All resources…",
+        ]
+    [row] = search(resource_rows(status, Preferences()), "every dev")
+    assert (row.title, row.note, row.button) == (
+        "*.dev.corp.example",
+        "dev · every name below dev.corp.example",
+        "",
+    )
+    assert resource_entries(status.resources[-1], status, favourite=False) == (
+        Action("Add to favourites", SetFavourite("*.dev.corp.example", wanted=True)),
+    )
+
+
+def test_a_tunnel_without_a_port_of_the_web_offers_no_page() -> None:
+    status = statuses.connected()
+    status.tunnels[0].page = ""
+    assert "Open in the browser" not in [
+        it.text for it in _submenu(menu(status, NOW), "wiki").entries if isinstance(it, Action)
+    ]
+    assert {it.key: it.button for it in resource_rows(status, Preferences())} == {
+        "git.corp.example": "Open",
+        "mail.corp.example": "Open",
+        "wiki.corp.example": "",
+    }
+
+
 def test_a_long_list_is_cut() -> None:
     status = statuses.status(local_pb2.STATE_READY)
     status.resources.extend(local_pb2.Resource(fqdn=f"r{i:02}.corp.example") for i in range(10))
@@ -258,6 +303,14 @@ def test_a_long_list_is_cut() -> None:
         "Open git.corp.example",
         "All resources…",
     ]
+
+
+def test_more_tunnels_than_a_menu_has_room_for_are_in_the_window() -> None:
+    status = statuses.status(local_pb2.STATE_CONNECTED)
+    status.tunnels.extend(statuses.tunnel(f"r{i:02}", local_pb2.TUNNEL_STATE_UP) for i in range(40))
+    shown = [it for it in menu(status, NOW) if isinstance(it, Submenu) and it.text.startswith("r")]
+    assert len(shown) == 8
+    assert Action("All tunnels…", ShowWindow(Page.TUNNELS)) in menu(status, NOW)
 
 
 def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
@@ -310,11 +363,31 @@ def test_every_status_has_a_menu_with_a_heading_and_a_way_out(
 def test_no_line_of_the_menu_is_wider_than_a_screen() -> None:
     told = menu(statuses.unheard(), NOW)
     lines = _labels(fold(told))
+    status = statuses.connected()
+    status.tunnels[0].fqdn = ".".join(["l" * 60] * 4)
+    [long] = [it for it in fold(menu(status, NOW)) if isinstance(it, Submenu) and it.text.startswith("lll")]
+    assert len(long.text) == 80
+    assert long.text.endswith("lll · gw-berlin")
     assert max(map(len, lines)) <= 80
     assert " ".join(lines).replace("⚠ ", "") == " ".join(_labels(told))
     assert [it for it in fold(told) if not isinstance(it, Label)] == [
         it for it in told if not isinstance(it, Label | Trouble)
     ]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "kept"),
+    [
+        (" 492039\n", "492039"),
+        ("492 039 ", "492 039"),
+        ("492-039", "492-039"),
+        ("\tabcd-efgh-ijkl-mn22\n", "abcd-efgh-ijkl-mn22"),
+    ],
+)
+def test_a_code_is_pasted_with_white_space_around_it(pasted: str, kept: str) -> None:
+    found, text, _ = CodeValidator().validate(pasted, len(pasted))
+    assert (found, text) == (QValidator.State.Acceptable, kept)
+    assert CodeValidator().validate("492 x", 5)[0] is QValidator.State.Invalid
 
 
 def test_a_pause_is_offered_and_while_it_lasts_only_its_end() -> None:
@@ -373,7 +446,7 @@ def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> 
     assert _heading(shown) == "gw-berlin does not answer"
     assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · does not answer"
     assert ("Last packet", "70 s ago") in details(silent, "t-wiki", NOW)
-    through = {row.key: row.state for row in resource_rows(silent, "", Preferences())}
+    through = {row.key: row.state for row in resource_rows(silent, Preferences())}
     assert through["wiki.corp.example"] == "gw-berlin does not answer"
     assert through["mail.corp.example"] == ""
     silent.tunnels[1].gateway = "gw-paris"
@@ -393,7 +466,7 @@ def test_a_narrow_path_is_not_called_a_silent_gateway() -> None:
     assert _heading(shown) == "Only small packets reach gw-berlin"
     assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · small packets only"
     assert ("State", "only small packets pass") in details(narrow, "t-wiki", NOW)
-    through = {row.key: row.state for row in resource_rows(narrow, "", Preferences())}
+    through = {row.key: row.state for row in resource_rows(narrow, Preferences())}
     assert through["wiki.corp.example"] == "Only small packets reach gw-berlin"
     narrow.tunnels.append(statuses.tunnel("git", local_pb2.TUNNEL_STATE_NARROW))
     narrow.tunnels[1].gateway = "gw-paris"
@@ -675,6 +748,8 @@ def test_the_last_minutes_are_told_once_more_as_a_warning() -> None:
     memory, [first] = observe(Memory(announced=frozenset(it.fqdn for it in view.tunnels)), view, NOW)
     assert not first.warning
     memory, [last] = observe(memory, view, NOW + 900)
+    assert first.kind is last.kind is NoticeKind.CODE_ENDS
+    assert [it.kind for it in observe(memory, view, NOW + 1200)[1]] == [NoticeKind.CODE]
     assert (last.warning, last.text.partition(". ")[0]) == (True, "Open tunnels close then")
     assert first.cause is not None
     assert not holds(first.cause, view, NOW + 900)
@@ -708,3 +783,9 @@ def test_a_start_without_the_controller_asks_for_no_code() -> None:
     assert observe(Memory(), view, NOW)[1] == ()
     assert "Signed in as alice · code not known while offline" in _labels(menu(view, NOW))
     assert icon_kind(view, NOW) is IconKind.OFFLINE
+
+
+def test_a_code_that_ends_in_a_pause_is_not_called_valid() -> None:
+    view = statuses.paused()
+    view.code_valid_until = int(NOW - 60)
+    assert "Signed in as alice · no valid code" in _labels(menu(view, NOW))

@@ -19,6 +19,7 @@ from .canned_daemon import RIGHT_CODE, CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, Shade, wait_until
 from .test_desktop import SCREENS, open_menu, status_named
+from .test_link import LINK
 from .test_window import DARK
 
 pytestmark = pytest.mark.slow
@@ -117,7 +118,7 @@ def test_each_state_is_shown_in_the_desktops_language(
 
     def seen() -> list[str]:
         bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"screens-{time.monotonic_ns()}")
-        return [node.name for node in bus.nodes("culvert-tray") if node.showing]
+        return [node.name for node in bus.nodes("Culvert") if node.showing]
 
     def shoot(name: str, *texts: str) -> None:
         if texts:
@@ -163,7 +164,9 @@ def test_each_state_is_shown_in_the_desktops_language(
         {"en": "The invitation is not valid", "de": "Die Einladung ist nicht gültig"}[language],
     )
     desktop.key("ctrl+a")
-    desktop.type("culvert://enroll?token=fresh")
+    desktop.type(LINK)
+    desktop.key("Return")
+    shoot("enrol-whose", {"en": "For Alice Liddell (alice)", "de": "Für Alice Liddell (alice)"}[language])
     desktop.key("Return")
     shoot(
         "enrol-code",
@@ -176,7 +179,7 @@ def test_each_state_is_shown_in_the_desktops_language(
     shoot("code-wrong", {"en": "The code is wrong.", "de": "Der Code ist falsch."}[language])
     desktop.type(RIGHT_CODE)
     desktop.key("Return")
-    wait_until(lambda: len(canned.asked) == 4, "no code")
+    wait_until(lambda: len(canned.asked) == 5, "no code")
     canned.show(status_named("ready"))
     shoot("enrol-ready", {"en": "Open git.corp.example", "de": "git.corp.example öffnen"}[language])
     desktop.key("Escape")
@@ -187,7 +190,7 @@ def test_each_state_is_shown_in_the_desktops_language(
     desktop.key({"en": "alt+a", "de": "alt+z"}[language])
     shoot("claims-refused", {"en": "collides with", "de": "überschneidet sich"}[language])
     desktop.key({"en": "alt+d", "de": "alt+a"}[language])
-    wait_until(lambda: len(canned.asked) == 6, "no answer")
+    wait_until(lambda: len(canned.asked) == 7, "no answer")
     assert [(it.agreed, it.prefixes[0]) for it in canned.asked[-2:]] == [
         (True, "8.8.8.0/24"),
         (False, "8.8.8.0/24"),

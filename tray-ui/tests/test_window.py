@@ -49,7 +49,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
 
 def _nodes(desktop: Desktop) -> list[Node]:
     bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"window-{time.monotonic_ns()}")
-    return [node for node in bus.nodes("culvert-tray") if node.showing]
+    return [node for node in bus.nodes("Culvert") if node.showing]
 
 
 def _wait_for(desktop: Desktop, text: str) -> None:
@@ -112,6 +112,24 @@ def test_the_last_opening_is_measured_at_a_click(
     bare.screenshot(SCREENS / "window-opening.png")
 
 
+def test_the_chosen_tunnels_opening_is_shown(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    status = statuses.opened(now=time.time(), page=2.4)
+    click = status.clicks.add(fqdn="git.corp.example", started_us=round((time.time() - 300) * 1e6))
+    click.steps.add(name="query")
+    click.steps.add(name="released", at_us=470_000)
+    canned.show(status)
+    start_tray(bare, "--window")
+    _window(bare)
+    bare.key("alt+2")
+    _wait_for(bare, "wiki.corp.example opened at")
+    bare.key("slash")
+    bare.type("git")
+    _wait_for(bare, "git.corp.example opened at")
+    bare.screenshot(SCREENS / "window-opening-chosen.png")
+    bare.key("alt+m")
+    wait_until(lambda: canned.asked == [local_pb2.TimeHopsRequest(name="git.corp.example")], "not measured")
+
+
 def test_a_name_neither_turns_the_text_around_nor_becomes_markup(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
@@ -156,6 +174,30 @@ def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     ]
 
 
+def test_tunnels_and_activity_are_searched(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    canned.activities = statuses.activities(now=time.time())
+    start_tray(bare, "--window")
+    _window(bare)
+    for page, typed, kept, gone in (
+        ("2", "wiki", "wiki.corp.example, gw-berlin", "git.corp.example, gw-berlin"),
+        ("3", "moved paris", "moved from gw-paris", "was refused"),
+    ):
+        bare.key(f"alt+{page}")
+        _wait_for(bare, gone)
+        bare.key("ctrl+f")
+        bare.type(typed)
+        wait_until(lambda gone=gone: not any(gone in it.name for it in _nodes(bare)), f"{gone} stays")
+        _wait_for(bare, kept)
+        bare.screenshot(SCREENS / f"window-search-{page}.png")
+        # A search never closes a tunnel.
+        bare.key("Return")
+        bare.type("zzz")
+        _wait_for(bare, "Nothing here contains")
+        bare.screenshot(SCREENS / f"window-search-{page}-nothing.png")
+    assert canned.asked == []
+
+
 def test_diagnostics_show_the_doctors_verdicts(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
@@ -175,6 +217,9 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare.key("Escape")
     bare.key("alt+6")
     _wait_for(bare, "This computer is laptop")
+    assert {"Documentation", "Add an organisation…", "Quit (tunnels stay up)"} <= {
+        it.name for it in _nodes(bare)
+    }
     bare.screenshot(SCREENS / "window-about.png")
 
 
@@ -231,6 +276,32 @@ def test_the_daemon_is_started_through_the_system_and_a_refusal_is_shown(
         _wait_for(bare, shown)
         bare.screenshot(SCREENS / "window-start-refused.png")
     assert (tmp_path / "called").read_text() == "start culvertd.service\n"
+
+
+def test_a_page_opens_at_the_port_that_its_tunnel_carries(
+    tmp_path: Path, bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    """There is no browser here: a program in its place records the address."""
+    opener = tmp_path / "xdg-open"
+    opener.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/opened\n')
+    opener.chmod(0o755)
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    for name, page in (("mail", ""), ("wiki", "https://wiki.corp.example/")):
+        tunnel = statuses.tunnel(name, local_pb2.TUNNEL_STATE_UP, now=time.time())
+        tunnel.page = page
+        canned.granted[tunnel.fqdn] = tunnel
+    start_tray(bare, "--window", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    _window(bare)
+    bare.key("slash")
+    bare.type("mail")
+    bare.key("Return")
+    _wait_for(bare, "mail.corp.example has no web page")
+    bare.screenshot(SCREENS / "window-without-page.png")
+    bare.key("ctrl+a")
+    bare.type("wiki")
+    bare.key("Return")
+    wait_until((tmp_path / "opened").exists, "no page")
+    assert (tmp_path / "opened").read_text() == "https://wiki.corp.example/\n"
 
 
 def test_a_notice_leaves_the_window_when_its_cause_ends(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import make_readable
+from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.output import EXIT_OUTPUT, OutputError
 from culvert_proto.screens.opening import last_opening
 from culvert_proto.screens.organisations import split_status
@@ -159,10 +159,12 @@ def enroll(
         if target is not None:
             say_json(local_pb2.EnrollResponse(user=answer.user))
         return
+    asks_for_code = target is None and sys.stdin.isatty()
     if target is not None:
         say_enrolled(answer)
-    elif sys.stdin.isatty():
+    elif asks_for_code:
         _submit(context, None, answer.organisation, json=False)
+    _say_next(context, answer.organisation, has_code=asks_for_code)
 
 
 @app.command(help=_("Enter a code from your authenticator, so that tunnels can be opened."))
@@ -454,6 +456,18 @@ def _submit(context: typer.Context, digits: str | None, organisation: str, json:
     words.out.print(right, markup=False)
     if answer.HasField("recovery_codes_left"):
         words.say_recovery_codes(answer.recovery_codes_left)
+
+
+def _say_next(context: typer.Context, organisation: str, *, has_code: bool) -> None:
+    """Say the next commands after an enrolment: the code, if it has not been entered, and a first page."""
+    seen = link_of(context).peek(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest()))
+    resources = seen.status.resources if seen is not None else ()
+    pages = sorted(
+        it.fqdn for it in resources if it.organisation == organisation and not is_wildcard(it.fqdn)
+    )
+    steps = [*([] if has_code else ["culvert code"]), *(f"culvert open {it}" for it in pages[:1])]
+    for told, command in zip((_("Next: {command}"), _("Then: {command}")), steps, strict=False):
+        words.out.print(told.format(command=command), markup=False)
 
 
 def _confirm(context: typer.Context, name: str) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import normalise_search, unicode
+from culvert_proto.dns_name import is_wildcard, normalise_search, unicode
 
 from culvert_client.cli.daemon_link import DaemonLink
 
 
 def resource(context: typer.Context, incomplete: str) -> list[str]:
     """DNS names of resources, or their short names if no DNS name matches."""
-    plain = [it for it in _status(context).resources if not it.fqdn.startswith("*.")]
+    plain = [it for it in _status(context).resources if not is_wildcard(it.fqdn)]
     return _names_with_prefix(incomplete, [it.fqdn for it in plain]) or _filter_prefix(
         incomplete, (it.name for it in plain)
     )

@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.phrases import duration
-from culvert_proto.screens.organisations import is_enrolled
+from culvert_proto.screens.organisations import code_is_unknown, is_enrolled
 from culvert_proto.screens.units import drops
 
 from culvert_client.cli import hops
@@ -100,7 +100,9 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     if not status.user:
         yield Verdict("rest", True, _("Only root and the user who enrolled this computer see more."))
         return
-    if status.code_valid_until > now:
+    if code_is_unknown(status):
+        yield Verdict("code", True, _("Not known while offline."))
+    elif status.code_valid_until > now:
         yield Verdict(
             "code",
             True,

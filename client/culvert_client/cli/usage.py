@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
+from culvert_proto import narrow_help
 from culvert_proto.output import check_output
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
@@ -61,6 +62,10 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _with_help(super().get_params(ctx))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        narrow_help.fit(self, formatter)
+        super().format_help(ctx, formatter)
+
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         _write_usage(self, ctx, formatter)
 
@@ -83,8 +88,17 @@ class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _with_help(super().get_params(ctx))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        narrow_help.fit(self, formatter)
+        super().format_help(ctx, formatter)
+
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         _write_usage(self, ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # Typer cuts what does not fit into a line.
+        with formatter.section(_("Commands")):
+            formatter.write_dl([(name, self.commands[name].help) for name in self.list_commands(ctx)])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _in_words(ctx, json="--json" in args):
@@ -141,4 +155,4 @@ def _with_help(params: list[Any]) -> list[Any]:
 
 def _write_usage(command: TyperCommand | TyperGroup, context: Any, formatter: Any) -> None:
     pieces = " ".join(_(piece) for piece in command.collect_usage_pieces(context))
-    formatter.write_usage(context.command_path, pieces, prefix=_("Usage: "))
+    narrow_help.write_usage(f"{_('Usage: ')}{context.command_path} {pieces}", formatter)

@@ -12,7 +12,7 @@ from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
-from culvert_proto.screens.organisations import is_enrolled, split_status
+from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
 from culvert_proto.screens.units import clock, drops, health, round_trip, size
 from culvert_proto.shown_text import make_plain
 from rich.cells import cell_len, set_cell_size
@@ -238,7 +238,7 @@ def _say_opening(opening: Opening) -> None:
 
 
 def _code(status: local_pb2.Status) -> str:
-    if status.state == local_pb2.STATE_OFFLINE and not status.code_valid_until:
+    if code_is_unknown(status):
         return _("code not known while offline")
     left = status.code_valid_until - int(time.time())
     if left <= 0:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import grpc.aio
@@ -59,6 +59,8 @@ class Agent:
         self._watching: grpc.aio.UnaryStreamCall[agent_pb2.WatchRequest, agent_pb2.WatchResponse] | None = (
             None
         )
+        # The number of calls that wait for an answer, apart from Watch.
+        self._waiting = 0
         self._moved = asyncio.Event()
         self._is_closed = False
         self._open()
@@ -83,13 +85,16 @@ class Agent:
 
         Running calls end after `patience` seconds with CONTROLLER_UNREACHABLE; OpenTunnel is then repeated.
         """
+        self._replace_channel(patience)
+        self._moved.set()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _replace_channel(self, patience: float) -> None:
         leaving = asyncio.create_task(self._channel.close(patience))
         self._left.add(leaving)
         leaving.add_done_callback(self._left.discard)
         self._open()
-        self._moved.set()
-        if self._watching is not None:
-            self._watching.cancel()
 
     def _leave(self, channel: grpc.aio.Channel) -> None:
         """Open a new connection in place of a silent one, unless another call has done so."""
@@ -115,17 +120,17 @@ class Agent:
             )
             news = asyncio.create_task(self._posture_changed(said), name="posture")
             news.add_done_callback(lambda _, call=call: call.cancel())
+            lost = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
             try:
                 async with asyncio.timeout(FIRST_EVENT_TIMEOUT) as patience:
                     async for event in call:
                         patience.reschedule(None)
                         failures = 0
                         yield event
-                yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
             except grpc.aio.AioRpcError as error:
-                yield from_rpc_error(error, peer=self.address)
+                lost = from_rpc_error(error, peer=self.address)
             except TimeoutError:
-                yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
+                pass
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 told = self._moved.is_set() or (news.done() and not news.cancelled())
@@ -135,6 +140,16 @@ class Agent:
             finally:
                 news.cancel()
                 call.cancel()
+                self._watching = None
+                del call
+            yield lost
+            if (
+                lost.reason is Reason.CONTROLLER_UNREACHABLE
+                and not self._waiting
+                and not self._moved.is_set()
+            ):
+                # gRPC would go on connecting each second: all devices at a controller that comes back.
+                self._replace_channel(0)
             failures += 1
             pause = RECONNECT.spread(failures, random.random())  # noqa: S311 (spreads load, hides nothing)
             with suppress(TimeoutError):
@@ -149,9 +164,7 @@ class Agent:
 
     async def prove_code(self, code: str) -> agent_pb2.ProveCodeResponse:
         """Raises CulvertError."""
-        return await self._answer(
-            self._stub.ProveCode(agent_pb2.ProveCodeRequest(code=code), timeout=CALL_TIMEOUT)
-        )
+        return await self._begin(self._stub.ProveCode, agent_pb2.ProveCodeRequest(code=code))
 
     def open_tunnel(
         self, request: agent_pb2.OpenTunnelRequest
@@ -161,25 +174,16 @@ class Agent:
         Because a person waits, a failure of the connection is followed by a second try. So is silence: it goes over a new
         connection, which leads to the name's next address if this one's controller does not answer at all.
         """
-        channel = self._channel
-        try:
-            first = self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT)
-        except grpc.aio.UsageError:
-            # The connection is closed, because this computer leaves or enrols again.
-            return self._unreachable()
-        return self._answer_or_retry(request, first, channel)
-
-    async def _unreachable(self) -> agent_pb2.OpenTunnelResponse:
-        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
+        return self._answer_or_retry(request, self._begin(self._stub.OpenTunnel, request), self._channel)
 
     async def _answer_or_retry(
         self,
         request: agent_pb2.OpenTunnelRequest,
-        call: Awaitable[agent_pb2.OpenTunnelResponse],
+        first: Coroutine[Any, Any, agent_pb2.OpenTunnelResponse],
         channel: grpc.aio.Channel,
     ) -> agent_pb2.OpenTunnelResponse:
         try:
-            return await self._answer_in_time(request, call, channel)
+            return await self._answer_in_time(request, first, channel)
         except CulvertError as error:
             if error.reason is not Reason.CONTROLLER_UNREACHABLE:
                 raise
@@ -192,11 +196,11 @@ class Agent:
     async def _answer_in_time(
         self,
         request: agent_pb2.OpenTunnelRequest,
-        call: Awaitable[agent_pb2.OpenTunnelResponse],
+        first: Coroutine[Any, Any, agent_pb2.OpenTunnelResponse],
         channel: grpc.aio.Channel,
     ) -> agent_pb2.OpenTunnelResponse:
         """The answer, or, if the connection is silent, the first of its own and a new connection's."""
-        tries = [asyncio.ensure_future(self._answer(call))]
+        tries = [asyncio.ensure_future(first)]
         try:
             done, _ = await asyncio.wait(tries, timeout=SILENT_AFTER)
             if not done:
@@ -212,47 +216,69 @@ class Agent:
     async def _try_again(
         self, request: agent_pb2.OpenTunnelRequest, seconds: float
     ) -> agent_pb2.OpenTunnelResponse:
-        try:
-            call = self._stub.OpenTunnel(request, timeout=seconds, wait_for_ready=True)
-        except grpc.aio.UsageError:
-            return await self._unreachable()
-        return await self._answer(call)
+        return await self._begin(self._stub.OpenTunnel, request, seconds, wait_for_ready=True)
 
     async def renew_sa(self, tunnel_id: str, generation: int) -> agent_pb2.RenewSaResponse:
         request = agent_pb2.RenewSaRequest(tunnel_id=tunnel_id, generation=generation)
-        return await self._answer(self._stub.RenewSa(request, timeout=CALL_TIMEOUT))
+        return await self._begin(self._stub.RenewSa, request)
 
     async def activate_sa(self, tunnel_id: str, generation: int) -> None:
         request = agent_pb2.ActivateSaRequest(tunnel_id=tunnel_id, generation=generation)
-        await self._answer(self._stub.ActivateSa(request, timeout=CALL_TIMEOUT))
+        await self._begin(self._stub.ActivateSa, request)
 
     async def set_path_mtu(self, tunnel_id: str, mtu: int) -> None:
         request = agent_pb2.SetPathMtuRequest(tunnel_id=tunnel_id, mtu=mtu)
-        await self._answer(self._stub.SetPathMtu(request, timeout=CALL_TIMEOUT))
+        await self._begin(self._stub.SetPathMtu, request)
 
     async def close_tunnel(self, tunnel_id: str, reason: Reason) -> None:
         request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.Reason.ValueType(reason))
-        await self._answer(self._stub.CloseTunnel(request, timeout=CALL_TIMEOUT))
+        await self._begin(self._stub.CloseTunnel, request)
 
     async def renew_certificate(self, csr_pem: str) -> agent_pb2.RenewCertificateResponse:
         request = agent_pb2.RenewCertificateRequest(csr_pem=csr_pem)
-        return await self._answer(self._stub.RenewCertificate(request, timeout=CALL_TIMEOUT))
+        return await self._begin(self._stub.RenewCertificate, request)
+
+    def _begin(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Any, Answer],
+        request: object,
+        seconds: float = CALL_TIMEOUT,
+        *,
+        wait_for_ready: bool = False,
+    ) -> Coroutine[Any, Any, Answer]:
+        """Begin the call before returning. The coroutine returns the answer, or raises CulvertError."""
+        try:
+            return self._answer(method(request, timeout=seconds, wait_for_ready=wait_for_ready))
+        except grpc.aio.UsageError:
+            # The connection is closed, because this computer leaves or enrols again, or has a new certificate.
+            return self._unreachable()
+
+    async def _unreachable(self) -> NoReturn:
+        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
 
     async def _answer(self, call: Awaitable[Answer]) -> Answer:
+        """The answer. Raises CulvertError, whose traceback does not refer to the call.
+
+        A closed channel goes on connecting as long as anything refers to one of its calls, and errors are kept.
+        """
         channel = self._channel
+        self._waiting += 1
         try:
             return await call
         except grpc.aio.AioRpcError as error:
             told = from_rpc_error(error, peer=self.address)
-            if told.reason is Reason.TIMEOUT:
-                self._leave(channel)
-            raise told from None
         except asyncio.CancelledError:
             # gRPC cancels the calls of a closing channel. Only a cancellation of the task itself is passed on.
             task = asyncio.current_task()
-            if self._is_closed or (task and task.cancelling()):
+            if task and task.cancelling():
                 raise
-            raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address) from None
+            told = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
+        finally:
+            self._waiting -= 1
+            del call
+        if told.reason is Reason.TIMEOUT:
+            self._leave(channel)
+        raise told
 
 
 def posture(system: Posture) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from culvert_client.core.client_events import Call, CallEnded
 from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import Beside
 from culvert_client.core.tunnel import events as tunnel
+
+log = logging.getLogger("culvertd")
 
 _Answer = tunnel.TunnelOpened | tunnel.Renewed | tunnel.Activated | tunnel.CloseDone
 
@@ -91,3 +94,7 @@ async def _end_call(call: Call, event: Awaitable[_Answer]) -> CallEnded:
         return CallEnded(call.fqdn, await event)
     except CulvertError as error:
         return CallEnded(call.fqdn, tunnel.Failed(call.command.call, error))
+    except Exception:
+        # The tunnel would wait for this answer until the daemon is started again.
+        log.exception("a call to the controller failed")
+        return CallEnded(call.fqdn, tunnel.Failed(call.command.call, CulvertError(Reason.INTERNAL)))

@@ -6,6 +6,7 @@ import hashlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -20,6 +21,10 @@ from culvert_client.controller.trust import trust, untrusted_error
 from culvert_client.state_dir import Identity, key_pem
 
 PATH = "/api/v1/enrolments"
+_INVITATION_PATH = f"{PATH}/invitation"
+
+Reach = Callable[[str], str]
+"""A host's address on this network (nat64_reach.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +40,33 @@ class Enrolment:
         )
 
 
+async def show_invitation(invitation: Invitation, reach: Reach = str) -> local_pb2.ShowInvitationResponse:
+    """Ask whom the invitation is for, which does not use it up. Raises CulvertError."""
+    try:
+        answer, _ = await _ask(invitation, reach, _INVITATION_PATH, {})
+    except CulvertError as error:
+        if error.reason is not Reason.NOT_FOUND:
+            raise
+        # An older controller.
+        return local_pb2.ShowInvitationResponse()
+    if answer.get("expired"):
+        raise CulvertError(Reason.INVITATION_INVALID)
+    names = (answer.get(name) for name in ("user", "user_display_name"))
+    user, display_name = (it if isinstance(it, str) else "" for it in names)
+    return local_pb2.ShowInvitationResponse(user=user, user_display_name=display_name)
+
+
 async def enrol(
     invitation: Invitation,
     key: ec.EllipticCurvePrivateKey,
     *,
     device_name: str,
     owner: int,
-    reach: Callable[[str], str] = str,
+    reach: Reach = str,
 ) -> Enrolment:
-    """`key`: the device's key. Raises CulvertError, and then has changed nothing on this computer.
-
-    `reach`: a host's address on this network (nat64_reach.py).
-    """
-    reached = reach(invitation.host)
-    context, ca_der = await trust(invitation, reached)
-    connection = HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT)
-    body = {
-        "token": invitation.token,
-        "device_name": device_name,
-        "csr_pem": request_pem(key, device_name),
-    }
-    try:
-        answer = await post(invitation.controller, connection, PATH, body)
-    except ssl.SSLCertVerificationError as error:
-        if not is_out_of_date(error):
-            raise untrusted_error(invitation) from None
-        ours, ca_pem = invitation.controller, ssl.DER_cert_to_PEM_cert(ca_der).encode()
-        raise await out_of_date(ours, ours, ca_pem, reach) from None
+    """`key`: the device's key. Raises CulvertError, and then has changed nothing on this computer."""
+    body = {"device_name": device_name, "csr_pem": request_pem(key, device_name)}
+    answer, ca_der = await _ask(invitation, reach, PATH, body)
     try:
         certificate_pem, ca_pem = answer["certificate_pem"].encode(), answer["ca_pem"].encode()
         certificate, ca = (
@@ -90,6 +95,23 @@ async def enrol(
         key_pem=key_pem(key),
     )
     return Enrolment(identity, texts["totp_uri"], recovery_codes)
+
+
+async def _ask(
+    invitation: Invitation, reach: Reach, path: str, body: dict[str, str]
+) -> tuple[dict[str, Any], bytes]:
+    """The controller's answer to the body with the token, and its CA as DER."""
+    reached = reach(invitation.host)
+    context, ca_der = await trust(invitation, reached)
+    connection = HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT)
+    try:
+        body = {"token": invitation.token, **body}
+        return await post(invitation.controller, connection, path, body), ca_der
+    except ssl.SSLCertVerificationError as error:
+        if not is_out_of_date(error):
+            raise untrusted_error(invitation) from None
+        ours, ca_pem = invitation.controller, ssl.DER_cert_to_PEM_cert(ca_der).encode()
+        raise await out_of_date(ours, ours, ca_pem, reach) from None
 
 
 def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:

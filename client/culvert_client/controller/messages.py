@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import FIRST_SPI, Suite
-from culvert_proto.dns_name import canonical
+from culvert_proto.dns_name import WILDCARD, canonical, is_wildcard
 from culvert_proto.phrases import Phrase
 from culvert_proto.sa import Limits, check_allowed
 
@@ -68,7 +68,7 @@ class Neighbourhood(Protocol):
 
 def profile_from(message: agent_pb2.Profile) -> profile.Profile:
     made = _build_checked(
-        "a profile",
+        Phrase("a profile that this version does not understand"),
         lambda: profile.Profile(
             user=message.user,
             device_name=message.device_name,
@@ -101,7 +101,7 @@ async def accepted_profile(
     """As `profile_from`, with the person's consent applied. Additions to the `known` profile are checked against the other
     organisations, and prefixes that this computer needs here are left out as collisions."""
     made = profile_from(message)
-    wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
+    wildcards = {it.fqdn.removeprefix(WILDCARD) for it in made.resources if is_wildcard(it.fqdn)}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
     await _check_neighbours(neighbourhood.consent.apply(made), agent, known, neighbourhood)
     # Apply the consent again: the person may have answered meanwhile.
@@ -179,7 +179,7 @@ def tunnel_from(
     consent: Consent = Consent(),  # noqa: B008  immutable
 ) -> grant.Tunnel:
     made = _build_checked(
-        "a tunnel",
+        Phrase("a tunnel that this version does not understand"),
         lambda: grant.Tunnel(
             tunnel_id=grant.TunnelId(message.tunnel_id),
             resource=message.resource,
@@ -217,7 +217,7 @@ def pair_from(
 ) -> grant.SaPair:
     """Raises also CulvertError SUITE_LEGACY for a legacy suite that is not in `legacy_suites`."""
     pair = _build_checked(
-        "keys",
+        Phrase("keys that this version does not understand"),
         lambda: grant.SaPair(
             generation=message.generation,
             inbound=_sa(message.inbound),
@@ -226,7 +226,7 @@ def pair_from(
         ),
     )
     for suite in (pair.inbound.suite, pair.outbound.suite):
-        check_allowed(suite, legacy_suites, "this computer's configuration")
+        check_allowed(suite, legacy_suites, Phrase("this computer's configuration"))
     check_pair(pair, beside)
     return pair
 
@@ -287,10 +287,9 @@ def _in(allowed: range, value: int) -> int:
     return value
 
 
-def _build_checked(what: str, build: Callable[[], Value]) -> Value:
+def _build_checked(why: Phrase, build: Callable[[], Value]) -> Value:
     try:
         return build()
     except ValueError:
         # Without the cause, which may quote keys from the message.
-        why = f"{what} that this version does not understand"
         raise CulvertError(Reason.CONTROLLER_INVALID, why=why) from None

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NewType
 
 from culvert_proto.contract import Suite
+from culvert_proto.dns_name import is_wildcard
 from culvert_proto.sa import Limits
 
 TunnelId = NewType("TunnelId", str)
@@ -14,6 +15,11 @@ Spi = NewType("Spi", int)
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+
+
+# IANA's numbers.
+HTTPS, HTTP = 443, 80
+_TCP = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,20 @@ class Tunnel:
     def covers(self, address: Address) -> bool:
         """Whether packets to `address` go through this tunnel."""
         return any(address in prefix for prefix in self.remote_prefixes)
+
+    def carries_port(self, port: int) -> bool:
+        """Whether TCP to this port goes through this tunnel, at one of its addresses."""
+        return not self.selectors or any(
+            it.protocol in (None, _TCP) and it.ports[0] <= port <= it.ports[1] for it in self.selectors
+        )
+
+    @property
+    def page(self) -> str:
+        """The address of its page; empty without a port of the web, and for a wildcard."""
+        if is_wildcard(self.fqdn):
+            return ""
+        schemes = {"http": HTTP, "https": HTTPS}
+        return next((f"{it}://{self.fqdn}/" for it, port in schemes.items() if self.carries_port(port)), "")
 
 
 @dataclass(frozen=True, slots=True)

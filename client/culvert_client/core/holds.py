@@ -288,5 +288,5 @@ class Holds:
 
 
 def _uncarried_error(hold: Hold, profile: Profile, address: Address) -> CulvertError:
-    name = f"{address}, which DNS gives for {hold.fqdn}"
-    return CulvertError(Reason.NO_POLICY, user=profile.user, name=name, owner="your administrator")
+    name = Phrase("{address}, which DNS gives for {name}", address=address, name=hold.fqdn)
+    return CulvertError(Reason.NO_POLICY, user=profile.user, name=name, owner=Phrase("your administrator"))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import WILDCARD, is_wildcard
 from culvert_proto.phrases import Phrase
 
 from culvert_client.core.claims import Surroundings, is_public
@@ -125,7 +126,7 @@ def _domains(profile: Profile) -> list[_Domain]:
     ]
     loose = (it.fqdn for it in profile.resources if not profile.manages(it.fqdn))
     return zones + [
-        _Domain(Phrase("The name {name}", name=it), it.removeprefix("*."), it.startswith("*."))
+        _Domain(Phrase("The name {name}", name=it), it.removeprefix(WILDCARD), is_wildcard(it))
         for it in loose
     ]
 

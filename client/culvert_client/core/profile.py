@@ -93,8 +93,9 @@ class Profile:
         return _is_in(fqdn, self.managed_zones)
 
     def explains(self, fqdn: str) -> bool:
-        """Whether the name, when it is refused, may lead to a page of this computer."""
-        return self.manages(fqdn) and _is_in(fqdn, self.denial_page_zones)
+        """Whether the name, when it is refused, may lead to a page of this computer. The nearest zone decides."""
+        zones = [zone for zone in (*self.managed_zones, *self.denial_page_zones) if _is_in(fqdn, (zone,))]
+        return self.manages(fqdn) and max(zones, key=len) in self.denial_page_zones
 
     def knows(self, fqdn: str) -> bool:
         """Whether the name is a resource's, so that it needs a tunnel with or without TXT."""

@@ -133,6 +133,7 @@ def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
     shown.bytes_in, shown.bytes_out = usage.bytes_in, usage.bytes_out
     shown.generation = carried.pair.generation
     shown.code_until, shown.code_seconds = tunnel.code_until, tunnel.code_seconds
+    shown.page = tunnel.page
 
 
 def _tunnel_state(machine: Machine, wrong: CulvertError | None) -> local_pb2.TunnelState.ValueType:

@@ -17,7 +17,7 @@ from culvert_proto.invitation_link import Invitation, parse_invitation
 from culvert_proto.phrases import Phrase
 
 from culvert_client.config import DnsMode
-from culvert_client.controller.enrolment import enrol
+from culvert_client.controller.enrolment import enrol, show_invitation
 from culvert_client.core.client_events import Desired, PauseRequested
 from culvert_client.core.desired_tunnels import fit_mtus
 from culvert_client.core.merged_status import merge
@@ -182,6 +182,10 @@ class LocalApi:
         self._enrolments.forget_key()
         return proven
 
+    async def show_invitation(self, link: str, uid: int) -> local_pb2.ShowInvitationResponse:
+        self._check_may_enrol(uid)
+        return await show_invitation(parse_invitation(link), self._shared.nat64.reach)
+
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         return await self._to_the_end(self._enroll(link, device_name, uid))
 
@@ -199,8 +203,7 @@ class LocalApi:
     async def _enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         async with self._enrolling:
             # Another user may have enrolled while this call waited.
-            if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
-                raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+            self._check_may_enrol(uid)
             invitation = parse_invitation(link)
             of = self._find_invited(invitation)
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
@@ -246,6 +249,10 @@ class LocalApi:
             self._daemon.datapath.claims_changed(of)
             log.info("left %s", name)
             return name
+
+    def _check_may_enrol(self, uid: int) -> None:
+        if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
+            raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
 
     def _add(self, identity: Identity) -> Organisation:
         paused_until = max(it.client.paused_until for it in self._all())

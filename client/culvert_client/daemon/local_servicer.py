@@ -82,6 +82,13 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
                 yield local_pb2.WatchActivityResponse(activity=activity)
 
     @unary
+    async def ShowInvitation(
+        self, request: local_pb2.ShowInvitationRequest, context: Context
+    ) -> local_pb2.ShowInvitationResponse:
+        with self._caller(context, Act.ENROLL) as uid:
+            return await self._local_api.show_invitation(request.link, uid)
+
+    @unary
     async def Enroll(self, request: local_pb2.EnrollRequest, context: Context) -> local_pb2.EnrollResponse:
         with self._caller(context, Act.ENROLL) as uid:
             return await self._local_api.enroll(request.link, request.device_name, uid)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.dns_name import canonical, is_wildcard
 from culvert_proto.phrases import Phrase
 
 from culvert_client.answering import Answering
@@ -283,7 +284,10 @@ class Organisation:
         carries = machine.carried.tunnel
         outside = next((it.address for it in profile.gateways if it.name == carries.gateway), None)
         reached = self._shared.nat64.reach(outside) if outside is not None else None
-        timed = await self._hop_timer.time(Way(fqdn, carries, reached, profile.addresses_of(fqdn)))
+        asked = (canonical(name), *profile.fqdns_of(name)) if is_wildcard(fqdn) else ()
+        below = (it for it in asked if not is_wildcard(it) and profile.tunnel_of(it) == fqdn)
+        way = Way(fqdn, carries, reached, profile.addresses_of(fqdn), next(below, ""))
+        timed = await self._hop_timer.time(way)
         self._shared.changes.tell()
         return timed
 

@@ -57,7 +57,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="culvert-lab", description="Culvert's demo network.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-lab')}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     shown = commands.add_parser("demo", help="build the network, open the first page, stay up")
     shown.add_argument("--check", action="store_true", help="end with the verdict instead of staying up")
     commands.add_parser("code", help="a code with which the demo's administrator signs in to the console")

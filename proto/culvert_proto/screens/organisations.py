@@ -12,6 +12,11 @@ def is_enrolled(status: local_pb2.Status) -> bool:
     return status.state != local_pb2.STATE_BLOCKED or bool(status.controller)
 
 
+def code_is_unknown(status: local_pb2.Status) -> bool:
+    """Whether the controller, which has not answered since the daemon's start, may know a valid code."""
+    return status.state == local_pb2.STATE_OFFLINE and not status.code_valid_until
+
+
 def split_status(status: local_pb2.Status) -> list[tuple[str, local_pb2.Status]]:
     """Each organisation's name and its own status; of one alone no name, and the status as it is."""
     if not status.organisations:

@@ -25,7 +25,11 @@
   window.first = { session };
   if (location.pathname === "/console/" && !document.hidden) {
     const views = ["audit", "gateways", "traffic", "tunnels"];
-    const source = new EventSource(`/api/v1/events?${views.map((view) => `view=${view}`).join("&")}`);
+    const asked = [
+      ...views.map((view) => `view=${view}`),
+      `language=${document.documentElement.lang.slice(0, 2)}`,
+    ];
+    const source = new EventSource(`/api/v1/events?${asked.join("&")}`);
     const heard = [];
     const hear = (event) => heard.push(event);
     for (const view of views) source.addEventListener(view, hear);

@@ -2,11 +2,20 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
+import { ORDERS as ASSERTION_ORDERS } from "./assertions/queries";
 import { ORDERS, STATES } from "./devices/queries";
+import { ORDERS as RECORD_ORDERS } from "./dns/records";
 import { ErrorPage, NotFoundPage } from "./frame/ErrorPage";
 import { Frame } from "./frame/Frame";
+import { ORDERS as GATEWAY_ORDERS } from "./gateways/state";
+import { ORDERS as GROUP_ORDERS } from "./groups/queries";
 import { OverviewPage } from "./overview/OverviewPage";
+import { INVITATION_ORDERS, PERSON_ORDERS } from "./people/queries";
+import { ORDERS as POLICY_ORDERS } from "./policies/queries";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
+import { ORDERS as SETTINGS_ORDERS } from "./settings/queries";
+import { ORDERS as SITE_TUNNEL_ORDERS } from "./sites/queries";
+import { rememberLists } from "./shared/lists";
 import { oneOf, text } from "./shared/search";
 import { view } from "./shared/view";
 
@@ -59,6 +68,7 @@ const resourceRoute = createRoute({
 const gatewaysRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways",
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", GATEWAY_ORDERS) }),
   component: view(() => import("./gateways/GatewayListPage"), "GatewayListPage"),
 });
 
@@ -77,7 +87,7 @@ const joinGatewayRoute = createRoute({
 const gatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/of/$name",
-  validateSearch: (search) => oneOf(search, "hours", [6, 24]),
+  validateSearch: (search) => oneOf(search, "hours", [1, 6]),
   component: view(() => import("./gateways/GatewayPage"), "GatewayPage"),
 });
 
@@ -90,6 +100,7 @@ const editGatewayRoute = createRoute({
 const siteTunnelsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels",
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", SITE_TUNNEL_ORDERS) }),
   component: view(() => import("./sites/SiteTunnelListPage"), "SiteTunnelListPage"),
 });
 
@@ -110,7 +121,7 @@ const peopleRoute = createRoute({
   path: "/people",
   validateSearch: (search) => ({
     ...text(search, "q"),
-    ...oneOf(search, "sort", ["name", "-name"] as const),
+    ...oneOf(search, "sort", PERSON_ORDERS),
   }),
   component: view(() => import("./people/PersonListPage"), "PersonListPage"),
 });
@@ -124,14 +135,14 @@ const personRoute = createRoute({
 const invitationsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/invitations",
-  validateSearch: (search) => text(search, "q"),
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", INVITATION_ORDERS) }),
   component: view(() => import("./people/InvitationListPage"), "InvitationListPage"),
 });
 
 const groupsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups",
-  validateSearch: (search) => text(search, "q"),
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", GROUP_ORDERS) }),
   component: view(() => import("./groups/GroupListPage"), "GroupListPage"),
 });
 
@@ -150,7 +161,11 @@ const groupRoute = createRoute({
 const policiesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies",
-  validateSearch: (search) => text(search, "q"),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...oneOf(search, "use", ["unused"] as const),
+    ...oneOf(search, "sort", POLICY_ORDERS),
+  }),
   component: view(() => import("./policies/PolicyListPage"), "PolicyListPage"),
 });
 
@@ -181,14 +196,29 @@ const devicesRoute = createRoute({
 const dnsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/dns",
-  validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "state") }),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...text(search, "state"),
+    ...oneOf(search, "sort", RECORD_ORDERS),
+  }),
   component: view(() => import("./dns/DnsPage"), "DnsPage"),
+});
+
+const assertionsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/assertions",
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ASSERTION_ORDERS) }),
+  component: view(() => import("./assertions/AssertionListPage"), "AssertionListPage"),
 });
 
 const accessRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/access",
-  validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "name") }),
+  validateSearch: (search) => ({
+    ...text(search, "user"),
+    ...text(search, "name"),
+    ...(Number.isNaN(Date.parse(String(search.at))) ? {} : text(search, "at")),
+  }),
   component: view(() => import("./access/AccessCheckPage"), "AccessCheckPage"),
 });
 
@@ -204,6 +234,7 @@ const activityRoute = createRoute({
     ...text(search, "reason"),
     ...text(search, "from"),
     ...text(search, "to"),
+    ...oneOf(search, "sort", ["at", "-at"] as const),
   }),
   component: view(() => import("./activity/ActivityPage"), "ActivityPage"),
 });
@@ -211,7 +242,11 @@ const activityRoute = createRoute({
 const settingsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/settings",
-  validateSearch: (search) => text(search, "part"),
+  validateSearch: (search) => ({
+    ...text(search, "part"),
+    ...text(search, "q"),
+    ...oneOf(search, "sort", SETTINGS_ORDERS),
+  }),
   component: view(() => import("./settings/SettingsPage"), "SettingsPage"),
 });
 
@@ -241,6 +276,7 @@ const routes = rootRoute.addChildren([
     newGroupRoute,
     groupRoute,
     dnsRoute,
+    assertionsRoute,
     accessRoute,
     activityRoute,
     settingsRoute,
@@ -250,7 +286,7 @@ const routes = rootRoute.addChildren([
 const BASE = "/console";
 
 export function createConsole(queries: QueryClient) {
-  return createRouter({
+  const router = createRouter({
     routeTree: routes,
     basepath: BASE,
     context: { queries },
@@ -258,6 +294,8 @@ export function createConsole(queries: QueryClient) {
     defaultPreload: "intent",
     scrollRestoration: true,
   });
+  rememberLists(router);
+  return router;
 }
 
 declare module "@tanstack/react-router" {

@@ -71,6 +71,8 @@ export const theme = createTheme({
     Input: Input.extend({
       vars: (_, { size = "sm" }) => ({ wrapper: size === "sm" ? { "--input-height": CONTROL } : {} }),
     }),
+    // An open menu belongs to the page's main landmark. A plain object: the first view loads no menu.
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false, portalProps: { target: "main" } } },
     NavLink: NavLink.extend({
       styles: { root: { borderRadius: "var(--mantine-radius-md)" }, label: { fontSize: 14 } },
     }),

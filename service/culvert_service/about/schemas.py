@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from culvert_service.rest.problem import Problem
+from culvert_service.rest.stored_text import StoredText
 
 
 class CertificateOut(BaseModel):
@@ -39,4 +40,4 @@ class ControllerOut(BaseModel):
     oidc_fault: Problem | None
     certificates: list[CertificateOut]
     # Why the newest certificate of the public name is not used; null when it is, or when it is of Culvert's CA.
-    public_certificate_fault: str | None
+    public_certificate_fault: StoredText | None

@@ -40,7 +40,7 @@ class About:
         self._now = now
         self._started_at = now()
 
-    def now(self) -> ControllerOut:
+    def now(self, language: str) -> ControllerOut:
         settings = self._settings
         return ControllerOut(
             name=settings.controller_name,
@@ -55,7 +55,7 @@ class About:
             device_approval=settings.device_approval,
             late_renewal_days=settings.late_renewal_days,
             oidc_issuer=settings.oidc_issuer,
-            oidc_fault=to_problem(fault) if (fault := self._oidc.fault) else None,
+            oidc_fault=to_problem(fault, language=language) if (fault := self._oidc.fault) else None,
             certificates=list(self._certificates()),
             public_certificate_fault=(self._public.fault or None) if self._public is not None else None,
         )

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
-from fastapi import Depends, Header, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Depends, Request
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from culvert_service.admins.admin_token import NAME, AdminToken
 from culvert_service.admins.permission import ByRoot, Caller, check, check_proof
@@ -27,13 +27,12 @@ from culvert_service.rest.request import source
 # The prefix binds it to this host, to TLS and to the path / (RFC 6265bis section 4.1.3.2).
 COOKIE = "__Host-culvert"
 CSRF_HEADER = "X-CSRF-Token"
-CsrfToken = Annotated[
-    str | None,
-    Header(
-        alias=CSRF_HEADER,
-        description="The session's csrf_token: needed for each write with the session's cookie",
-    ),
-]
+_CSRF = APIKeyHeader(
+    name=CSRF_HEADER,
+    auto_error=False,
+    description="The session's csrf_token: needed for each write with the session's cookie",
+)
+CsrfToken = Annotated[str | None, Depends(_CSRF)]
 _BEARER = HTTPBearer(
     auto_error=False,
     description="An API token, or the content of admin-token in the controller's state directory",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import datetime
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from culvert_db import Admin, AdminRecoveryCode, Database
+from culvert_db import Admin, Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from pydantic import BaseModel, ValidationError
 
 from culvert_service.admins import repository
 from culvert_service.admins.credentials import end_others, public_id, session_out
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.password import Passwords
-from culvert_service.admins.proof import Proof, recovery_hash, totp_context
+from culvert_service.admins.proof import Proof, new_recovery_codes, recovery_hash, totp_context
 from culvert_service.admins.schemas import (
     NewAuthenticatorIn,
     NewAuthenticatorOut,
@@ -32,7 +32,6 @@ from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
-_RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
 # The time that a new authenticator waits for its first code.
 _PENDING_LIFETIME = datetime.timedelta(minutes=10)
 
@@ -136,12 +135,12 @@ class Account:
 
     async def make_recovery_codes(self, by: Actor, name: str, asked: ProofIn) -> RecoveryCodesOut:
         """Create recovery codes, which replace all old ones."""
-        codes = [_recovery_code() for _ in range(_RECOVERY_CODES)]
+        codes = new_recovery_codes()
 
         async def change(transaction: Transaction, admin: Admin) -> None:
             session = transaction.session
             await repository.forget_recovery_codes(session, admin.id)
-            session.add_all(AdminRecoveryCode(admin_id=admin.id, hash=recovery_hash(code)) for code in codes)
+            repository.add_recovery_codes(session, admin.id, map(recovery_hash, codes))
             await tell_owners(transaction, Line("admin.recovery-codes", f"admin/{name}"))
 
         await self._run_with_proof(by, name, "admin.recovery-codes", asked, change)
@@ -161,7 +160,7 @@ class Account:
                     await transaction.session.delete(row)
                     transaction.audit(Line("admin.session.end", f"admin/{name}"))
                     return
-        raise CulvertError(Reason.NOT_FOUND, what="The session")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The session"))
 
     async def _run_with_proof(
         self,
@@ -178,15 +177,10 @@ class Account:
             raise
 
 
-def _recovery_code() -> str:
-    text = base64.b32encode(secrets.token_bytes(_RECOVERY_BYTES)).decode().lower()
-    return f"{text[:8]}-{text[8:]}"
-
-
 def _pending_context(name: str, session_hash: bytes) -> str:
     return f"new authenticator of {name} in {session_hash.hex()}"
 
 
 def _stale() -> CulvertError:
-    why = "this authenticator was not begun here, or more than ten minutes ago"
+    why = Phrase("this authenticator was not begun here, or more than ten minutes ago")
     return CulvertError(Reason.REQUEST_INVALID, why=why)

@@ -19,6 +19,7 @@ from culvert_db import (
     Database,
 )
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
@@ -97,7 +98,7 @@ class OwnCredentials:
                     details: dict[str, Detail] = {"issuer": row.issuer, "subject": row.subject}
                     await tell_owners(transaction, Line("admin.identity.remove", f"admin/{name}", details))
                     return
-        raise CulvertError(Reason.NOT_FOUND, what="The account at the provider")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The account at the provider"))
 
 
 async def check_left(session: AsyncSession, admin: Admin) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from typing import Annotated
+from typing import Annotated, Literal
 
 from culvert_db import ActorKind
 from fastapi import APIRouter, Depends, Request, Response, status
@@ -28,7 +28,7 @@ from culvert_service.admins.schemas import (
 from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Search
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 # Marks a browser in which an administrator has signed in: wrong guesses by a stranger at the same address do not lock it.
@@ -103,8 +103,13 @@ def router(api: Api, admins: Admins) -> APIRouter:
         await admins.withdraw(by, invitation_id)
 
     @routes.get("/admins", summary="List the administrators")
-    async def list_admins(page: Annotated[Page, Depends()]) -> list[AdminOut]:
-        return await admins.list(page)
+    async def list_admins(
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        sort: Literal["name", "-name", "role", "-role", "confirmed", "-confirmed"] = "name",
+    ) -> list[AdminOut]:
+        """`confirmed`: the first sign-in."""
+        return await admins.list(page, q, sort)
 
     @routes.get("/admins/{name}", summary="Show an administrator")
     async def get(name: str, response: Response) -> AdminOut:
@@ -137,8 +142,12 @@ def router(api: Api, admins: Admins) -> APIRouter:
         return await admins.create_token(by, asked)
 
     @routes.get("/tokens", summary="List the API tokens")
-    async def list_tokens(page: Annotated[Page, Depends()]) -> list[ApiTokenOut]:
-        return await admins.tokens(page)
+    async def list_tokens(
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        sort: Literal["name", "-name", "created_by", "-created_by", "expires", "-expires"] = "name",
+    ) -> list[ApiTokenOut]:
+        return await admins.tokens(page, q, sort)
 
     @routes.get("/tokens/scopes", summary="List the scopes of API tokens")
     async def list_scopes() -> list[str]:

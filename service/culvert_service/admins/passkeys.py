@@ -10,6 +10,7 @@ from typing import Any
 
 from culvert_db import Admin, AdminChallenge, AdminPasskey, Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -57,7 +58,7 @@ class Passkeys:
                 if made is None:
                     raise CulvertError(Reason.PASSKEY_REFUSED)
                 if len(await repository.passkeys(session, admin.id)) >= _PASSKEYS_MAX:
-                    why = f"an account has {_PASSKEYS_MAX} passkeys at most"
+                    why = Phrase("an account has {number} passkeys at most", number=_PASSKEYS_MAX)
                     raise CulvertError(Reason.REQUEST_INVALID, why=why)
                 row = AdminPasskey(
                     credential_id=made.credential_id,
@@ -94,7 +95,7 @@ class Passkeys:
                     line = Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name})
                     await tell_owners(transaction, line)
                     return
-        raise CulvertError(Reason.NOT_FOUND, what="The passkey")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The passkey"))
 
     async def ask(self) -> dict[str, Any]:
         """Give the options with which a browser signs in."""

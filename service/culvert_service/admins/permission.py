@@ -14,6 +14,7 @@ from culvert_proto import CulvertError, Reason
 
 AREAS = (
     "access",
+    "assertions",
     "audit",
     "controller",
     "devices",

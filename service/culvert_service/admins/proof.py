@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import hashlib
 import logging
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -27,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 # 80 bits in the alphabet of RFC 4648 section 6: nobody finds one by its hash.
 RECOVERY_CODE = re.compile(r"[a-z2-7]{8}-[a-z2-7]{8}")
+_RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
 
 # A /48 has the guesses of four /64.
 _WIDE = 4
@@ -145,6 +148,15 @@ def _codes(admin: Admin, now: datetime.datetime) -> Codes:
 def _is_overdue(admin: Admin, now: datetime.datetime) -> bool:
     """Whether the account's invitation has expired before anybody signed in to the account."""
     return admin.confirmed_at is None and (admin.setup_until is None or admin.setup_until <= now)
+
+
+def new_recovery_codes() -> list[str]:
+    return [_recovery_code() for _ in range(_RECOVERY_CODES)]
+
+
+def _recovery_code() -> str:
+    text = base64.b32encode(secrets.token_bytes(_RECOVERY_BYTES)).decode().lower()
+    return f"{text[:8]}-{text[8:]}"
 
 
 def recovery_hash(code: str) -> bytes:

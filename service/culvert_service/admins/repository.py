@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from culvert_db import (
     Admin,
@@ -21,13 +21,13 @@ from culvert_db import (
     WrongCodes,
 )
 from culvert_db.text import by_code_point
-from sqlalchemy import delete, exists, func, or_, select, update
+from sqlalchemy import Text, cast, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
 from culvert_service.admins.guesses import FORGET
-from culvert_service.rest.page import Cut
+from culvert_service.rest.page import NEVER, Cut, Order, Sort, contains_text
 
 # Prefixes whose wrong codes are counted separately, for each administrator.
 SOURCES_MAX = 20
@@ -35,8 +35,23 @@ ELSEWHERE = "elsewhere"
 _NOTICES_KEPT = datetime.timedelta(days=90)
 
 
-async def admins(session: AsyncSession, cut: Cut) -> Sequence[Admin]:
-    return (await session.scalars(cut.of(select(Admin), Admin.name))).all()
+BY_NAME = Order(Admin.name, str)
+ORDERS = {
+    "name": BY_NAME,
+    "role": Order(cast(Admin.role, Text), str),
+    "confirmed": Order(func.coalesce(Admin.confirmed_at, NEVER), datetime.datetime),
+}
+BY_TOKEN_NAME = Order(ApiToken.name, str)
+TOKEN_ORDERS = {
+    "name": BY_TOKEN_NAME,
+    "created_by": Order(ApiToken.created_by, str),
+    "expires": Order(ApiToken.expires_at, datetime.datetime),
+}
+
+
+async def admins(session: AsyncSession, sort: Sort, q: str | None) -> list[Admin]:
+    query = select(Admin) if q is None else select(Admin).where(contains_text(q, Admin.name))
+    return await sort.entities(session, query)
 
 
 async def by_name(session: AsyncSession, name: str) -> Admin | None:
@@ -173,6 +188,10 @@ async def forget_tokens_by(session: AsyncSession, name: str) -> Sequence[str]:
     return (await session.scalars(gone.returning(ApiToken.name))).all()
 
 
+def add_recovery_codes(session: AsyncSession, admin_id: int, hashes: Iterable[bytes]) -> None:
+    session.add_all(AdminRecoveryCode(admin_id=admin_id, hash=hashed) for hashed in hashes)
+
+
 async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: bytes) -> bool:
     """Delete the code. A single one of concurrent calls gets True."""
     which = (AdminRecoveryCode.admin_id == admin_id, AdminRecoveryCode.hash == code_hash)
@@ -218,8 +237,12 @@ async def note_wrong_code(session: AsyncSession, admin_id: int, source: str, now
     await session.execute(fresh.on_conflict_do_update(index_elements=["admin_id", "source"], set_=again))
 
 
-async def tokens(session: AsyncSession, cut: Cut) -> Sequence[ApiToken]:
-    return (await session.scalars(cut.of(select(ApiToken), ApiToken.name))).all()
+async def tokens(session: AsyncSession, sort: Sort, q: str | None) -> list[ApiToken]:
+    query = select(ApiToken)
+    if q is not None:
+        scopes = func.array_to_string(ApiToken.scopes, " ")
+        query = query.where(contains_text(q, ApiToken.name, ApiToken.created_by, scopes))
+    return await sort.entities(session, query)
 
 
 async def token_of(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> ApiToken | None:

@@ -47,8 +47,10 @@ class SetupIn(_In):
 
 
 class SetupOut(BaseModel):
-    # For the authenticator's QR code; shown once.
+    """Shown once: the URI for the authenticator's QR code, and codes that replace one of the authenticator's each."""
+
     totp_uri: str
+    recovery_codes: list[str]
 
 
 class SignInIn(_In):

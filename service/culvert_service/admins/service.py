@@ -22,7 +22,7 @@ from culvert_service.admins.credentials import invitation_out, public_id
 from culvert_service.admins.notices import tell_of_wrong_codes, tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.permission import PROOF_LIFETIME, ByScopes, BySession
-from culvert_service.admins.proof import Proof, totp_context
+from culvert_service.admins.proof import Proof, new_recovery_codes, recovery_hash, totp_context
 from culvert_service.admins.schemas import (
     AdminInvitationOut,
     AdminOut,
@@ -42,7 +42,7 @@ from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 from culvert_service.rest.field import FieldError
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 
 INVITATION_LIFETIME = datetime.timedelta(days=1)
@@ -112,7 +112,7 @@ class Admins:
                     await transaction.session.delete(row)
                     transaction.audit(Line("admin.invitation.withdraw", f"role/{row.role.value}"))
                     return
-        raise CulvertError(Reason.NOT_FOUND, what="The invitation")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The invitation"))
 
     async def set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays valid).
@@ -165,10 +165,10 @@ class Admins:
             await repository.end_session(transaction.session, _hash(token))
             transaction.audit(Line("admin.sign-out", f"admin/{by.name}"))
 
-    async def list(self, page: Page) -> list[AdminOut]:
+    async def list(self, page: Page, q: str | None, sort: str) -> list[AdminOut]:
+        order = Sort(page, repository.ORDERS, sort, repository.BY_NAME)
         async with self._database() as session:
-            found = await repository.admins(session, page.by(str))
-        return [_admin_out(one) for one in page.cut(found, lambda one: (one.name,))]
+            return [_admin_out(one) for one in await repository.admins(session, order, q)]
 
     async def get(self, name: str) -> tuple[AdminOut, int]:
         """With its version."""
@@ -187,7 +187,7 @@ class Admins:
         """
         async with begin(self._database, by) as transaction:
             admin = await self._lock(transaction.session, name, keeps_owner=role is Role.OWNER)
-            seen.check(f"The administrator {name}", admin.version)
+            seen.check(Phrase("The administrator {name}", name=name), admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
             if admin.role is Role.OWNER and role is not Role.OWNER:
                 told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
@@ -202,7 +202,7 @@ class Admins:
         """
         async with begin(self._database, by) as transaction:
             admin = await self._lock(transaction.session, name, keeps_owner=False)
-            seen.check(f"The administrator {name}", admin.version)
+            seen.check(Phrase("The administrator {name}", name=name), admin.version)
             await transaction.session.delete(admin)
             told: dict[str, Detail] = {"role": admin.role.value}
             told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
@@ -236,10 +236,11 @@ class Admins:
             ) from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
 
-    async def tokens(self, page: Page) -> list[ApiTokenOut]:
+    async def tokens(self, page: Page, q: str | None, sort: str) -> list[ApiTokenOut]:
+        """The tokens with `q` in their names, scopes or makers."""
+        order = Sort(page, repository.TOKEN_ORDERS, sort, repository.BY_TOKEN_NAME)
         async with self._database() as session:
-            found = await repository.tokens(session, page.by(str))
-        return [_token_out(row) for row in page.cut(found, lambda row: (row.name,))]
+            return [_token_out(row) for row in await repository.tokens(session, order, q)]
 
     async def delete_token(self, by: Actor, token_id: uuid.UUID) -> None:
         async with begin(self._database, by) as transaction:
@@ -279,7 +280,7 @@ class Admins:
             if not await repository.is_invited(session, token_hash, now):
                 raise CulvertError(Reason.INVITATION_INVALID)
         check_name(asked.name)
-        secret = totp.new_secret()
+        secret, codes = totp.new_secret(), new_recovery_codes()
         hashed = await self._passwords.hash(asked.password.get_secret_value())
         try:
             async with begin(self._database, by) as transaction:
@@ -297,16 +298,18 @@ class Admins:
                 )
                 session.add(admin)
                 await session.flush()
+                repository.add_recovery_codes(session, admin.id, map(recovery_hash, codes))
                 details: dict[str, Detail] = {
                     "role": invited.role.value,
                     "invited_by": invited.created_by or ROOT_NAME,
+                    "recovery_codes": len(codes),
                 }
                 await tell_owners(transaction, Line("admin.create", f"admin/{asked.name}", details))
         except IntegrityError:
             raise FieldError(
                 "/name", Reason.ALREADY_EXISTS, what=Phrase("The administrator {name}", name=asked.name)
             ) from None
-        return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
+        return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"), recovery_codes=codes)
 
     async def _sign_in(
         self, by: Actor, asked: SignInIn, line: Line, user_agent: str | None, known: str | None

@@ -9,6 +9,7 @@ from culvert_db import Device, Resource
 from culvert_db.published import hosts
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import MIN_REPLAY_WINDOW, MTU_MIN, NAT_T_PORT, Suite
+from culvert_proto.phrases import Phrase
 from culvert_proto.sa import Limits
 
 from culvert_service.decision.decision import Permit
@@ -72,7 +73,8 @@ def path_mtu(mtu: int) -> int:
     """Raises CulvertError REQUEST_INVALID."""
     if mtu not in _PATH_MTUS:
         raise CulvertError(
-            Reason.REQUEST_INVALID, why=f"a path MTU is between {_PATH_MTUS[0]} and {_PATH_MTUS[-1]}"
+            Reason.REQUEST_INVALID,
+            why=Phrase("a path MTU is between {least} and {most}", least=_PATH_MTUS[0], most=_PATH_MTUS[-1]),
         )
     return mtu
 

@@ -40,14 +40,12 @@ class Profiles:
         fleet: Fleet,
         managed_zones: ManagedZones,
         protected_prefixes: Sequence[str],
-        denial_page_zones: Sequence[str],
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._database = database
         self._fleet = fleet
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
-        self._denial_page_zones = denial_page_zones
         self._now = now
         self._snapshots = Batches("profiles", self._read_snapshot, most=BATCH)
         self._assigning = asyncio.Semaphore(_ASSIGNED_AT_ONCE)
@@ -79,7 +77,7 @@ class Profiles:
             inner,
             self._managed_zones.names,
             self._protected_prefixes,
-            self._denial_page_zones,
+            self._managed_zones.with_denial_page,
             self._now(),
         )
 

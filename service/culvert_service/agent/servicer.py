@@ -11,6 +11,7 @@ from culvert_agent_server import Context
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_name, error_pb2
 from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.grpc_errors import stream, unary
+from culvert_proto.phrases import Phrase
 
 from culvert_service.agent import messages
 from culvert_service.agent.handover import Handover, serving
@@ -147,7 +148,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.CloseTunnelResponse:
         caller, tunnel_id = _caller(context), _tunnel_id(request.tunnel_id)
         if request.reason not in _CLOSE_REASONS:
-            raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why=Phrase("reason is not one that a device closes for")
+            )
         why = CulvertError(Reason(request.reason))
         async with self._denials.log_refusals(
             caller.actor, caller.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"
@@ -186,9 +189,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, caller: DeviceCaller, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()
     ) -> agent_pb2.OpenTunnelResponse | Elsewhere:
         if not 0 < request.udp_port <= _PORT_MAX:
-            raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
+            raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("udp_port is not a port"))
         if len(request.attempt) > _ATTEMPT_BYTES:
-            raise CulvertError(Reason.REQUEST_INVALID, why=f"attempt is longer than {_ATTEMPT_BYTES} bytes")
+            raise CulvertError(
+                Reason.REQUEST_INVALID,
+                why=Phrase("attempt is longer than {number} bytes", number=_ATTEMPT_BYTES),
+            )
         name, asked = _name("fqdn", request.fqdn), _name("asked", request.asked)
         opened = await self._tunnels.open(
             OpenRequest(
@@ -257,7 +263,7 @@ def _caller(context: Context) -> DeviceCaller:
 def _name(field: str, text: str) -> str:
     name = dns_name.canonical(text)
     if len(name) > DNS_NAME_MAX or not name.isprintable():
-        raise CulvertError(Reason.REQUEST_INVALID, why=f"{field} is not a name")
+        raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("{field} is not a name", field=field))
     return name
 
 

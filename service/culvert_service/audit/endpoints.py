@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from culvert_db import Database, Outcome, clock
 from culvert_proto.contract import DNS_NAME_MAX
-from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
 from culvert_service.audit import repository
@@ -29,20 +27,11 @@ from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.problem import asked_language
+from culvert_service.rest.request import Moment
 
 _Text = Annotated[str | None, Query(max_length=DNS_NAME_MAX, pattern=r"^[^\x00]+$")]
 # A week.
 HOURS_MAX = 168
-
-
-def _utc(value: datetime.datetime) -> datetime.datetime:
-    try:
-        return value.astimezone(datetime.UTC)
-    except OverflowError:
-        raise ValueError(Phrase("must be within the years 1 to 9999 of UTC")) from None
-
-
-_Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
 def _filter(
@@ -51,8 +40,8 @@ def _filter(
     object: _Text = None,
     outcome: Outcome | None = None,
     reason: _Text = None,
-    since: _Moment | None = None,
-    until: _Moment | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     person: Annotated[_Text, Query(description="The login name: only lines of this person's devices")] = None,
 ) -> Filter:
     return Filter(actor, action, object, outcome, reason, since, until, person)
@@ -62,12 +51,16 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
     routes = api.router("/audit", tag="audit")
     verifier, exports = Verifier(database, key), Exports(database)
 
-    @routes.get("", summary="List the audit log, newest first")
-    async def list_newest(
-        request: Request, page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
+    @routes.get("", summary="List the audit log, newest first unless sorted otherwise")
+    async def list_lines(
+        request: Request,
+        page: Annotated[Page, Depends()],
+        which: Annotated[Filter, Depends(_filter)],
+        sort: Literal["at", "-at"] = "-at",
     ) -> list[NamedLineOut]:
+        cut, falling = page.by(datetime.datetime, int, int), sort == "-at"
         async with database() as session:
-            found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
+            found = await repository.by_time(session, which, cut, falling=falling)
             shown = page.cut(found, lambda line: (line.at, line.chain, line.seq))
             return await name_lines(session, shown, asked_language(request))
 
@@ -128,5 +121,5 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
         """
         return ExportResponse(exports, which)
 
-    _ = (list_newest, verification, retention, hours, export)
+    _ = (list_lines, verification, retention, hours, export)
     return routes

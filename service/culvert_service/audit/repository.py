@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from culvert_db import ActorKind, AuditCut, AuditLine, Database, Device, Outcome, Statement, User
+from culvert_proto.phrases import Phrase
 from sqlalchemy import (
     ColumnElement,
     String,
@@ -72,10 +73,9 @@ class Filter:
         return found
 
 
-async def newest(session: AsyncSession, which: Filter, cut: Cut) -> Sequence[AuditLine]:
-    """Newest first."""
+async def by_time(session: AsyncSession, which: Filter, cut: Cut, *, falling: bool) -> Sequence[AuditLine]:
     query = select(AuditLine).where(*which.clauses())
-    query = cut.of(query, AuditLine.at, AuditLine.chain, AuditLine.seq, falling=True)
+    query = cut.of(query, AuditLine.at, AuditLine.chain, AuditLine.seq, falling=falling)
     return (await session.scalars(query)).all()
 
 
@@ -196,10 +196,18 @@ async def _last_denials(
     return {row[0]: row[1] for row in await session.execute(query)}
 
 
-async def device_names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
+async def display_names(session: AsyncSession, people: Iterable[str]) -> dict[str, str]:
+    """By login name, of the people that have one."""
+    query = select(User.name, User.display_name).where(User.name.in_(people), User.display_name.is_not(None))
+    return {name: shown for name, shown in await session.execute(query) if shown is not None}
+
+
+async def device_names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uuid.UUID, Phrase]:
     """Each device's name with its person's."""
     query = select(Device.id, Device.name, func.coalesce(User.display_name, User.name)).join(
         User, User.id == Device.user_id
     )
     found = await session.execute(query.where(Device.id.in_(devices)))
-    return {device_id: f"{name} of {user}" for device_id, name, user in found}
+    return {
+        device_id: Phrase("{device} of {person}", device=name, person=user) for device_id, name, user in found
+    }

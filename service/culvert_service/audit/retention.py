@@ -1,4 +1,5 @@
-"""Retention of the audit log: lines older than a limit are exported to a file (if wanted), and then cut.
+"""Retention of the audit log: lines older than a limit are exported to a file (if wanted), and then cut. The history of
+decisions, which is as old at most, goes with it.
 
 verified ──► exported ──► one transaction: a signed record for each chain, its lines deleted, a line about it
 """
@@ -24,6 +25,7 @@ from culvert_service.audit.line import Broken, timestamp
 from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.repository import Filter
 from culvert_service.audit.transaction import begin
+from culvert_service.decision.repository import forget_history
 from culvert_service.tasks import Periodic
 
 # The database also refuses a cut of younger lines.
@@ -79,6 +81,8 @@ class Retention:
         if self._keep is None:
             return
         before = self._now() - self._keep
+        async with self._database.begin() as session:
+            await forget_history(session, before)
         async with self._database() as session:
             oldest = await repository.oldest(session)
             ends = await repository.ends_before(session, before)

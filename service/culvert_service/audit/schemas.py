@@ -11,6 +11,7 @@ from culvert_proto.dns_name import make_readable
 from pydantic import BaseModel, PlainSerializer
 
 from culvert_service.audit.line import Written, timestamp
+from culvert_service.rest.stored_text import StoredText
 
 
 class AuditLineOut(BaseModel):
@@ -62,7 +63,7 @@ class DeniedOut(BaseModel):
     at: datetime
     object: str
     reason: str | None
-    why: str | None
+    why: StoredText | None
 
     @classmethod
     def of(cls, line: AuditLine) -> DeniedOut:
@@ -92,7 +93,7 @@ class BrokenOut(BaseModel):
 
     chain: int
     seq: int
-    why: str
+    why: StoredText
 
 
 class VerificationOut(BaseModel):

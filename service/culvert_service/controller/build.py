@@ -165,8 +165,8 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         packages,
         now,
     )
-    zones = ManagedZones(database, settings.managed_zones, hub)
-    dns = Dns(database)
+    zones = ManagedZones(database, settings.managed_zones, settings.denial_page_zones, hub)
+    dns = Dns(database, zones)
 
     dialled = Dialled(settings.state_dir)
     fleet = Fleet(_program(settings), own, dialled)
@@ -236,7 +236,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         zones,
     )
     oidc = Oidc(database, refusals, provider_from_settings(settings), master_key, people.invitations, now)
-    profiles = Profiles(database, fleet, zones, settings.protected_prefixes, settings.denial_page_zones, now)
+    profiles = Profiles(database, fleet, zones, settings.protected_prefixes, now)
     servicer = AgentServicer(
         people.identity,
         people.authenticators,
@@ -264,7 +264,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(fleet),
         Part(tunnels, admin=[tunnel_endpoints.router(api, tunnels)]),
         Part(site_tunnels, admin=[site_tunnel_endpoints.router(api, site_tunnels)]),
-        Part(Sampling(database, fleet)),
+        Part(Sampling(database, fleet, tunnels.traffic.take)),
         Part(at_gateways.rotation),
         Part(
             gateways,
@@ -292,7 +292,10 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
             None,
             policy_endpoints.routers(api, database, enforcement, fleet, now, approval=approval),
         ),
-        Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
+        Part(
+            None,
+            [resource_endpoints.router(api, resources, ResourceEffects(database, resources, enforcement))],
+        ),
         Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),
         Part(None, public=[apt_endpoints.public_router(public_api, packages)]),
         Part(

@@ -19,6 +19,7 @@ from typing import Any
 from culvert_db import Database
 from culvert_proto import service_manager
 from culvert_proto.private_memory import warn_if_not_locked
+from culvert_proto.stored_text import read_catalogues
 
 from culvert_service import servers
 from culvert_service.config import Settings
@@ -54,7 +55,10 @@ class Controller:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Controller:
+        # Beside the start, so that the first answer in another language waits for no catalogue.
+        reading = asyncio.get_running_loop().run_in_executor(None, read_catalogues)
         await self._stack.enter_async_context(run_parts(self._parts))
+        await reading
         _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
         return self
 

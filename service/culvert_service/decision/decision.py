@@ -66,12 +66,22 @@ class Permit:
     """Gateways to try, in this order; never empty. The permission ends at `until`.
 
     `code_seconds`: the age of the code at which it ends, if a policy ends it before the code itself ends. 0: it ends for
-    another reason.
+    another reason. `policies`: the names of all that permit.
     """
 
     gateways: tuple[str, ...]
     until: datetime.datetime
     code_seconds: int = 0
+    policies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Permission:
+    """As in Permit."""
+
+    until: datetime.datetime
+    code_seconds: int
+    policies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +149,7 @@ def _walk(
     steps += [AccessStep(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
     usable = tuple(gateway.name for gateway in serving if gateway.obstacle() is None)
     if usable:
-        until, code_seconds = permitted
-        return Permit(usable, until, code_seconds)
+        return Permit(usable, permitted.until, permitted.code_seconds, permitted.policies)
     none = Denial(Reason.GATEWAY_DOWN, {"gateway": f"for {target.fqdn}"})
     return next((obstacle for gateway in serving if (obstacle := gateway.obstacle())), none)
 
@@ -163,10 +172,10 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
 
 def _permit_until(
     steps: list[AccessStep], asker: Asker, target: AskedResource, now: datetime.datetime
-) -> tuple[datetime.datetime, int] | Denial:
-    """Until when the policies permit the person, with `code_seconds` of a Permit; or the denial."""
+) -> _Permission | Denial:
     nobody = Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
     permits: list[tuple[datetime.datetime, int]] = []
+    used: list[str] = []
     obstacles: list[Fails] = []
     for policy in target.policies:
         steps.append(AccessStep(Check.POLICY, policy.name, None if policy.enabled else nobody))
@@ -187,8 +196,9 @@ def _permit_until(
         else:
             ends_by_age = code_until == until and until != asker.code_valid_until
             permits.append((until, (policy.conditions.code_max_age_seconds or 0) if ends_by_age else 0))
+            used.append(policy.name)
     if permits:
-        return max(permits)
+        return _Permission(*max(permits), tuple(used))
     if not obstacles:
         if not target.policies:
             steps.append(AccessStep(Check.POLICY, "", nobody))

@@ -8,7 +8,14 @@ from culvert_db import DnsState
 from fastapi import APIRouter, Body, Depends, Response, status
 
 from culvert_service.audit.caller import By
-from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+from culvert_service.dns.schemas import (
+    DnsRecordOut,
+    ManagedZoneChange,
+    ManagedZoneOut,
+    ZoneChange,
+    ZoneIn,
+    ZoneOut,
+)
 from culvert_service.dns.service import Dns
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
@@ -65,5 +72,13 @@ def router(api: Api, dns: Dns) -> APIRouter:
     async def check(by: By, name: str) -> None:
         await dns.check(by, name)
 
-    _ = (list_records, create, list_zones, get, change, delete, check)
+    @routes.get("/managed-zones", summary="List the zones in whose names devices open tunnels")
+    async def list_managed() -> list[ManagedZoneOut]:
+        return await dns.managed_zones()
+
+    @routes.put("/managed-zones/{name}", summary="Choose whether a refused name shows a page with the reason")
+    async def change_managed(by: By, name: str, asked: ManagedZoneChange) -> ManagedZoneOut:
+        return await dns.choose_denial_page(by, name, shown=asked.denial_page)
+
+    _ = (list_records, create, list_zones, get, change, delete, check, list_managed, change_managed)
     return routes

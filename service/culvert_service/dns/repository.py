@@ -8,6 +8,7 @@ from datetime import datetime
 
 from culvert_db import (
     DNS_ZONES_CHANNEL,
+    DenialPage,
     DnsLease,
     DnsRecord,
     DnsState,
@@ -110,3 +111,13 @@ async def origins(session: AsyncSession) -> Sequence[str]:
     """The origins of the zones that Culvert writes."""
     kept = select(DnsZone.origin).where(~DnsZone.retiring).group_by(DnsZone.origin)
     return (await session.scalars(kept.order_by(by_code_point(DnsZone.origin)))).all()
+
+
+async def denial_pages(session: AsyncSession) -> dict[str, bool]:
+    """The origins for which an administrator has chosen, and whether their refused names show a page."""
+    return {it.origin: it.shown for it in await session.scalars(select(DenialPage))}
+
+
+async def choose_denial_page(session: AsyncSession, origin: str, *, shown: bool) -> None:
+    await session.merge(DenialPage(origin=origin, shown=shown))
+    await notify(session, DNS_ZONES_CHANNEL)

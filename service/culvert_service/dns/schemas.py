@@ -11,6 +11,8 @@ from culvert_proto import dns_name
 from culvert_proto.contract import DNS_TTL_MAX, NAME_PATTERN
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
 
+from culvert_service.rest.stored_text import StoredText
+
 
 def _server(value: str) -> str:
     try:
@@ -49,7 +51,7 @@ class ZoneIn(ZoneChange):
 
 
 # The text of a refusal, with the encoded form of names.
-Told = Annotated[str, AfterValidator(dns_name.with_encoding)]
+Told = Annotated[StoredText, AfterValidator(dns_name.with_encoding)]
 
 
 class ZoneOut(ZoneIn):
@@ -94,6 +96,26 @@ class ZoneOut(ZoneIn):
     def display_name(self) -> str:
         """`origin` as people read it."""
         return dns_name.make_readable(self.origin)
+
+
+class ManagedZoneChange(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    # Whether a refused name shows a page of the device's with the reason, in a browser and over plain HTTP. Programs that
+    # ask for a refused name get a loopback address then.
+    denial_page: bool
+
+
+class ManagedZoneOut(ManagedZoneChange):
+    """A zone in whose names devices open tunnels: of the controller's settings, or one that Culvert writes."""
+
+    name: str
+
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`name` as people read it."""
+        return dns_name.make_readable(self.name)
 
 
 class DnsRecordOut(BaseModel):

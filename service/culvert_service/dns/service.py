@@ -14,15 +14,17 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.dns import repository
-from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+from culvert_service.dns.managed import ManagedZones
+from culvert_service.dns.schemas import DnsRecordOut, ManagedZoneOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.rest.field import to_field_error
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
 
 class Dns:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, managed: ManagedZones) -> None:
         self._database = database
+        self._managed = managed
 
     async def records(self, zone: str | None, state: DnsState | None, page: Page) -> list[DnsRecordOut]:
         async with self._database() as session:
@@ -31,11 +33,20 @@ class Dns:
         return [DnsRecordOut.model_validate(record) for record in shown]
 
     async def create(self, by: Actor, asked: ZoneIn) -> tuple[ZoneOut, int]:
-        """Returns the zone and its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        """Returns the zone and its version. A retiring zone of the same name, origin, view and instance stays instead.
+
+        Raises CulvertError NOT_FOUND or ALREADY_EXISTS.
+        """
         try:
             async with begin(self._database, by) as transaction:
-                zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
-                transaction.session.add(zone)
+                zone = await repository.lock(transaction.session, asked.name)
+                if zone is not None and zone.retiring and _is_same(zone, asked):
+                    zone.retiring = False
+                else:
+                    zone = DnsZone(
+                        name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance
+                    )
+                    transaction.session.add(zone)
                 await _describe(transaction.session, zone, asked)
                 told: dict[str, Detail] = {
                     "origin": asked.origin,
@@ -44,8 +55,8 @@ class Dns:
                 }
                 transaction.audit(Line("zone.create", _object(asked.name), told | _describe_change(asked)))
         except IntegrityError as error:
-            named = f"The zone {asked.name}"
-            view = f"That view of {asked.origin}"
+            named = Phrase("The zone {name}", name=asked.name)
+            view = Phrase("That view of {name}", name=asked.origin)
             unique = {"uq_dns_zones_name": ("/name", named), "uq_dns_zones_origin_view": ("/origin", view)}
             raise to_field_error(error, unique, named) from None
         return await self.get(asked.name)
@@ -96,13 +107,32 @@ class Dns:
             await repository.hurry(transaction.session)
             transaction.audit(Line("zone.check", _object(name)))
 
+    async def managed_zones(self) -> list[ManagedZoneOut]:
+        async with self._database() as session:
+            pages = await self._managed.read_denial_pages(session)
+        return [ManagedZoneOut(name=name, denial_page=shown) for name, shown in sorted(pages.items())]
+
+    async def choose_denial_page(self, by: Actor, name: str, *, shown: bool) -> ManagedZoneOut:
+        """Raises CulvertError NOT_FOUND."""
+        async with begin(self._database, by) as transaction:
+            if name not in await self._managed.read_denial_pages(transaction.session):
+                raise _unknown(name)
+            await repository.choose_denial_page(transaction.session, name, shown=shown)
+            told: dict[str, Detail] = {"shown": "yes" if shown else "no"}
+            transaction.audit(Line("zone.denial-page", _object(name), told))
+        return ManagedZoneOut(name=name, denial_page=shown)
+
 
 async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> DnsZone:
     zone = await repository.lock(session, name)
     if zone is None:
         raise _unknown(name)
-    seen.check(f"The zone {name}", zone.version)
+    seen.check(Phrase("The zone {name}", name=name), zone.version)
     return zone
+
+
+def _is_same(zone: DnsZone, asked: ZoneIn) -> bool:
+    return (zone.origin, zone.view, zone.instance) == (asked.origin, asked.view, asked.instance)
 
 
 async def _describe(session: AsyncSession, zone: DnsZone, asked: ZoneChange) -> None:

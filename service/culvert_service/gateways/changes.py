@@ -59,7 +59,7 @@ class Changes:
         GATEWAY_IN_USE.
         """
         if asked.name != name:
-            why = "a gateway keeps its name, which its certificate and its keys are made for"
+            why = Phrase("a gateway keeps its name, which its certificate and its keys are made for")
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         check_reachable(asked, self._protected_prefixes)
         try:
@@ -114,7 +114,7 @@ class Changes:
                 transaction.audit(Line("gateway.delete", f"gateway/{name}"))
                 await repository.notify_controllers(session)
         except IntegrityError:
-            why = "a resource or a tunnel came while it was to be deleted"
+            why = Phrase("a resource or a tunnel came while it was to be deleted")
             raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=why) from None
         await self._ownership.look()
 
@@ -152,7 +152,7 @@ async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> Gateway:
     gateway = await repository.lock(session, name)
     if gateway is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The gateway {name}", name=name))
-    seen.check(f"The gateway {name}", gateway.version)
+    seen.check(Phrase("The gateway {name}", name=name), gateway.version)
     return gateway
 
 
@@ -167,5 +167,5 @@ async def _check_site_tunnels(session: AsyncSession, gateway: Gateway, fields: M
     if all(getattr(gateway, name) == fields[name] for name in ("address", "public_address", "wan", "lan")):
         return
     if ends := await repository.site_tunnels_of(session, gateway.id):
-        why = f"it is an end of {', '.join(ends)}"
+        why = Phrase("it is an end of {tunnels}", tunnels=", ".join(ends))
         raise CulvertError(Reason.GATEWAY_IN_USE, gateway=gateway.name, why=why)

@@ -126,6 +126,11 @@ class Dialled:
         since = time.monotonic() - LOST_SECONDS
         return [name for name, (at, _) in self._lost.items() if at <= since]
 
+    def is_expected(self, name: str) -> bool:
+        """Whether a gateway without a connection may soon have one: this controller has started or lost it just now."""
+        lost = self._lost.get(name)
+        return lost is not None and time.monotonic() - lost[0] < LOST_SECONDS
+
     def why(self, name: str) -> str | None:
         """The reason for which the gateway cannot be reached; None while it is connected."""
         lost = self._lost.get(name)

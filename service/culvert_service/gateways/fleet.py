@@ -111,11 +111,14 @@ class Fleet:
         return standing is not None and standing.online
 
     def is_coming(self, name: str) -> bool:
+        """Whether the gateway may be online soon: its owner connects to it, or it connects itself."""
         standing = self.find_standing(name)
-        return standing is not None and standing.coming
+        if standing is None:
+            return False
+        return standing.coming or (not standing.holder and self._dialled.is_expected(name))
 
     async def wait(self, names: Collection[str], seconds: float) -> None:
-        """Wait until one of them is online, or no owner is connecting to them any more, at most `seconds`."""
+        """Wait until one of them is online, or none of them is coming any more, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):

@@ -6,10 +6,11 @@ import datetime
 from dataclasses import dataclass, field
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
-NOT_CONNECTED_YET = "not connected yet"
+NOT_CONNECTED_YET = Phrase("not connected yet")
 """The reason of a gateway that is offline because its owner has yet to reach it for the first time."""
-RECONNECTING = "its connection has ended, and is opened again"
+RECONNECTING = Phrase("its connection has ended, and is opened again")
 """The reason of a gateway that has just been online, as while its switch is handed over to a new version."""
 
 
@@ -34,7 +35,9 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report of one epoch. `reconciled` and `drifts` count since the link began; `last` is the newest drift."""
+    """A report of one epoch. `reconciled` and `drifts` count since the link began; `last` is the newest drift; `software`
+    the version of the switch's program, if it tells it.
+    """
 
     epoch: int
     online: bool
@@ -42,3 +45,4 @@ class Report:
     reconciled: int = 0
     drifts: int = 0
     last: Drift = field(default_factory=Drift)
+    software: str | None = None

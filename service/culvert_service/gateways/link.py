@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
@@ -21,6 +22,7 @@ from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import GATEWAY_DROPS
+from culvert_proto.phrases import Phrase
 from opentelemetry.trace import SpanKind
 
 from culvert_service.gateways import mapped
@@ -141,9 +143,11 @@ class Link:
         self.reason: str = NOT_CONNECTED_YET
         # Tunnels, with their generation, whose SAs the gateway lacks until the reconciler's caller has restored them.
         self.lost: frozenset[tuple[uuid.UUID, int]] = frozenset()
-        # The round-trip time of the last probe, in seconds; the P4Runtime version of the switch.
-        self.round_trip: float | None = None
+        # As of `take_round_trip`.
+        self._least_round_trip: float | None = None
+        # The P4Runtime version of the switch, and that of its program.
         self.version: str | None = None
+        self.software: str | None = None
         # The monotonic time since which this link wraps under its present KEK, and the number of SAs under older KEKs
         # when they were last counted.
         self.rekeyed_at = time.monotonic()
@@ -182,7 +186,7 @@ class Link:
             except Exception as error:
                 # A fault in one link must not end the other links.
                 _log.exception("gateway link failed", extra={"gateway": self.name})
-                self._set_offline(_LostError(f"the link failed: {type(error).__name__}"))
+                self._set_offline(_LostError(Phrase("the link failed: {error}", error=type(error).__name__)))
             finally:
                 self.online = self.alive = False
             if self._reconnects:
@@ -191,7 +195,15 @@ class Link:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def report(self) -> Report:
-        return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
+        return Report(
+            self.epoch,
+            self.online,
+            self.reason,
+            self._reconciled,
+            self._drifts,
+            self._last_drift,
+            self.software,
+        )
 
     def take_reconciliation(self, drift: Drift) -> None:
         """Take the reconciler's result: the gateway holds its desired state, and `drift` was repaired. The first result
@@ -272,15 +284,17 @@ class Link:
                     tried.append(batch)
                     await self._write(batch)
         except TimeoutError:
-            self._end(_LostError(f"no answer to a write within {WRITE_SECONDS} s"))
+            self._end(
+                _LostError(Phrase("no answer to a write within {seconds} s", seconds=f"{WRITE_SECONDS:g}"))
+            )
             raise self._down() from None
         except UnreachableError as error:
-            self._end(_LostError(f"a write failed: {error}"))
+            self._end(_LostError(Phrase("a write failed: {why}", why=str(error))))
             raise self._down() from None
         except P4RuntimeError as error:
             if is_not_primary(error):
                 # The stream tells it a moment later. The next owner deletes what an earlier batch has written.
-                self._end(_TakenError("another controller took over"))
+                self._end(_TakenError(Phrase("another controller took over")))
                 raise self._down() from None
             await self.undo(tried)
             why = str(error)
@@ -317,7 +331,7 @@ class Link:
             for portion in portions(updates):
                 await self._write(portion, missing_ok=True)
         except P4RuntimeError as error:
-            raise _LostError(f"a reconciling write failed: {error}") from None
+            raise _LostError(Phrase("a reconciling write failed: {why}", why=str(error))) from None
 
     async def observe(
         self, keys: Collection[EntryKey] | None = None, seconds: float = _OBSERVE_SECONDS
@@ -356,6 +370,14 @@ class Link:
             for name in COUNTED:
                 found |= await tables.counters(name)
         return found
+
+    def take_round_trip(self) -> float | None:
+        """The least round-trip time of the probes since the last call, in seconds; None without a probe.
+
+        The other probes also waited for this process or behind the switch's other work.
+        """
+        least, self._least_round_trip = self._least_round_trip, None
+        return least
 
     async def drops(self) -> dict[str, int]:
         """Dropped packets by cause, without causes of 0 packets. Raises CulvertError GATEWAY_DOWN."""
@@ -436,7 +458,7 @@ class Link:
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._open(session)
-            self._tables, self.version = tables, session.version
+            self._tables, self.version, self.software = tables, session.version, session.software
             tasks = [asyncio.create_task(self._take_digests(tables, name)) for name in DIGESTS]
             tasks += [
                 asyncio.create_task(self._serve(tables)),
@@ -477,20 +499,22 @@ class Link:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await session.open()
         except TimeoutError:
-            raise _LostError(f"no P4Runtime session within {_CONNECT_SECONDS:.0f} s") from None
+            raise _LostError(
+                Phrase("no P4Runtime session within {seconds} s", seconds=f"{_CONNECT_SECONDS:g}")
+            ) from None
         except NotPrimaryError as error:
             self._report_lost(error)
-            raise _TakenError("another controller is in charge") from None
+            raise _TakenError(Phrase("another controller is in charge")) from None
         except P4RuntimeError as error:
             raise _LostError(str(error)) from None
 
     async def _watch(self, session: Session) -> None:
         why = await session.ended
         if isinstance(why, NotPrimaryError):
-            self._end(_TakenError("another controller took over"))
+            self._end(_TakenError(Phrase("another controller took over")))
             self._report_lost(why)
         else:
-            self._end(_LostError("the connection broke"))
+            self._end(_LostError(Phrase("the connection broke")))
 
     def _report_lost(self, bid: NotPrimaryError) -> None:
         if bid.highest >= self.epoch:
@@ -500,7 +524,7 @@ class Link:
         try:
             await tables.subscribe()
         except P4RuntimeError as error:
-            raise _LostError(f"digests: {error}") from None
+            raise _LostError(Phrase("it sends no digests: {why}", why=str(error))) from None
         pace = Pace(_RESTS)
         while True:
             self._dirty.clear()
@@ -546,11 +570,15 @@ class Link:
                 # The answer may be queued behind a long read; other answers since `began` prove that the switch lives.
                 if self._heard >= began:
                     continue
-                raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
+                raise _LostError(
+                    Phrase("no answer within {seconds} s", seconds=f"{_PROBE_SECONDS:g}")
+                ) from None
             except P4RuntimeError:
-                raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
+                raise _LostError(
+                    Phrase("no answer within {seconds} s", seconds=f"{_PROBE_SECONDS:g}")
+                ) from None
             self.alive, self.answered_at = True, time.monotonic()
-            self.round_trip = self.answered_at - began
+            self._least_round_trip = min(self._least_round_trip or math.inf, self.answered_at - began)
             await asyncio.sleep(_PROBE_EVERY_SECONDS)
 
     async def _take_digests(self, tables: Tables, name: str) -> None:

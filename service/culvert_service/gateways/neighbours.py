@@ -11,12 +11,14 @@ The columns `wan` and `lan` have a MAC address for each neighbour, so that contr
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from culvert_db import Gateway, GatewayNeighbour
 
+from culvert_service.gateways.record import site_of
 from culvert_service.gateways.schemas import LanPort, WanPort
 from culvert_service.gateways.site import UNKNOWN_MAC, Site
 
@@ -83,6 +85,23 @@ def with_found(site: Site, resolves: Mapping[str, Sequence[str]], found: Iterabl
 
 def resolved(gateway: Gateway) -> set[Neighbour]:
     return {(side, address) for side, addresses in gateway.resolves.items() for address in addresses}
+
+
+def servers_to_find(gateway: Gateway, prefixes: Iterable[str]) -> list[str]:
+    """The servers of a resource on the LAN that the gateway does not know yet, and can find.
+
+    Only a gateway that finds other neighbours finds them, and of a prefix with several hosts the server is not known.
+    """
+    if not gateway.resolves:
+        return []
+    site = site_of(gateway)
+    own = {site.lan.address, site.lan.address6}
+    missing = (ipaddress.ip_network(it) for it in prefixes if site.surrounds(it) and not site.serves(it))
+    return [
+        str(it[0])
+        for it in missing
+        if it.num_addresses == 1 and str(it[0]) not in own and (it.version == 4 or site.pool6 is not None)
+    ]
 
 
 def take_report(

@@ -20,11 +20,13 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from culvert_proto.phrases import Phrase
 from finsy.proto import U128, p4r, p4r_grpc
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 
 from culvert_service.gateways.program import Program
+from culvert_service.gateways.release import read_product
 from culvert_service.pki.own_certificates import OwnCertificates
 
 _log = logging.getLogger(__name__)
@@ -73,15 +75,23 @@ class UpdateFault:
 
 # gRPC's texts for failed connections, and ours.
 _IN_WORDS = (
-    ("Connection refused", "nothing listens at its P4Runtime address"),
+    ("Connection refused", Phrase("nothing listens at its P4Runtime address")),
     (
         "certificate has expired",
-        "its certificate has expired: culvert-gateway renew NAME --now, or a new bundle, gives it another",
+        Phrase(
+            "its certificate has expired: culvert-gateway renew NAME --now, or a new bundle, gives it another"
+        ),
     ),
-    ("certificate is not yet valid", "its certificate is not valid yet: a clock is wrong, there or here"),
-    ("handshake failed", "TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
-    ("errors resolving", "the name in its P4Runtime address is not known"),
-    ("failed to connect", "its P4Runtime address cannot be reached"),
+    (
+        "certificate is not yet valid",
+        Phrase("its certificate is not valid yet: a clock is wrong, there or here"),
+    ),
+    (
+        "handshake failed",
+        Phrase("TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
+    ),
+    ("errors resolving", Phrase("the name in its P4Runtime address is not known")),
+    ("failed to connect", Phrase("its P4Runtime address cannot be reached")),
 )
 
 
@@ -167,8 +177,9 @@ class Session:
         self.election_id = election_id
         # Done when the session has ended.
         self.ended: asyncio.Future[P4RuntimeError] = asyncio.get_running_loop().create_future()
-        # The switch's P4Runtime version; None when it does not report one.
+        # The switch's P4Runtime version, and the version of its program; None when it does not report them.
         self.version: str | None = None
+        self.software: str | None = None
         self.digests = {one: asyncio.Queue[p4r.DigestList](_DIGESTS) for one in digests}
         self._device_id = device_id
         self._program = program
@@ -192,18 +203,12 @@ class Session:
         """
         await self._arbitrate()
         self._listener = asyncio.create_task(self._listen())
-        try:
-            self.version = (
-                await self._ask(self._stub.Capabilities, p4r.CapabilitiesRequest())
-            ).p4runtime_api_version
-        except P4RuntimeError as error:
-            if error.code is not grpc.StatusCode.UNIMPLEMENTED:
-                raise
+        await self._read_versions()
         await self._set_pipeline()
 
     async def close(self) -> None:
         """End the session: waiting calls raise UnreachableError, and all tasks end."""
-        self._end(UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed"))
+        self._end(UnreachableError(grpc.StatusCode.CANCELLED, Phrase("the session is closed")))
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
@@ -242,6 +247,16 @@ class Session:
         """Raises P4RuntimeError."""
         ack = p4r.DigestListAck(digest_id=digests.digest_id, list_id=digests.list_id)
         await self._send(p4r.StreamMessageRequest(digest_ack=ack))
+
+    async def _read_versions(self) -> None:
+        try:
+            with _answers():
+                call: Any = self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=_DEADLINE_SECONDS)
+                self.version = (await call).p4runtime_api_version
+                self.software = read_product(dict(await call.initial_metadata()))
+        except P4RuntimeError as error:
+            if error.code is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
 
     async def _arbitrate(self) -> None:
         bid = p4r.MasterArbitrationUpdate(
@@ -345,14 +360,14 @@ class Session:
         except P4RuntimeError as error:
             # gRPC's core reports INTERNAL for a write on an ended stream.
             if error.code is grpc.StatusCode.INTERNAL:
-                raise UnreachableError(error.code, "the switch ended the stream") from None
+                raise UnreachableError(error.code, Phrase("the switch ended the stream")) from None
             raise
 
     async def _receive(self) -> p4r.StreamMessageResponse:
         with _answers():
             message = await self._stream.read()
         if not isinstance(message, p4r.StreamMessageResponse):
-            raise UnreachableError(grpc.StatusCode.UNAVAILABLE, "the switch ended the stream")
+            raise UnreachableError(grpc.StatusCode.UNAVAILABLE, Phrase("the switch ended the stream"))
         return message
 
     def _end(self, why: P4RuntimeError) -> None:
@@ -368,13 +383,13 @@ def _answers() -> Generator[None]:
     except grpc.aio.AioRpcError as error:
         raise _error(error) from None
     except (grpc.aio.UsageError, asyncio.InvalidStateError):
-        raise UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed") from None
+        raise UnreachableError(grpc.StatusCode.CANCELLED, Phrase("the session is closed")) from None
     except asyncio.CancelledError:
         # When a channel closes, gRPC cancels its calls and the tasks that wait for them.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed") from None
+        raise UnreachableError(grpc.StatusCode.CANCELLED, Phrase("the session is closed")) from None
 
 
 def _error(error: grpc.aio.AioRpcError) -> P4RuntimeError:

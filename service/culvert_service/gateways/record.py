@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from culvert_db import Gateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from culvert_proto.sa import check_allowed
 
 from culvert_service.gateways.schemas import LanPort, WanPort
@@ -28,12 +29,32 @@ def site_of(gateway: Gateway) -> Site:
 def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:
     """`suite`: the resource's suite. Raises CulvertError SUITE_LEGACY or REQUEST_INVALID."""
     if suite is not None:
-        check_allowed(suite, [Suite(name) for name in gateway.legacy_suites], f"the gateway {gateway.name}")
+        check_allowed(
+            suite,
+            [Suite(name) for name in gateway.legacy_suites],
+            Phrase("the gateway {gateway}", gateway=gateway.name),
+        )
     site = site_of(gateway)
     for prefix in prefixes:
         if not site.serves(prefix):
-            why = f"{gateway.name} has no neighbour in {prefix} on its LAN, or no pool of its family"
-            raise CulvertError(Reason.REQUEST_INVALID, why=f"{why}, and the resource {resource} needs it")
+            raise CulvertError(Reason.REQUEST_INVALID, why=_why_not(site, gateway.name, resource, prefix))
+
+
+def _why_not(site: Site, gateway: str, resource: str, prefix: str) -> Phrase:
+    where = {
+        "gateway": gateway,
+        "resource": resource,
+        "prefix": prefix.removesuffix("/32").removesuffix("/128"),
+    }
+    if ":" in prefix and site.pool6 is None:
+        return Phrase("{gateway} gives devices no IPv6 addresses, and {resource} has {prefix}", **where)
+    if not site.surrounds(prefix):
+        return Phrase(
+            "{prefix} of {resource} is neither in the LAN of {gateway} nor behind one of its routes", **where
+        )
+    return Phrase(
+        "{gateway} knows no server at {prefix} of {resource}: add it to the neighbours of {gateway}", **where
+    )
 
 
 # Cached, because each tunnel needs its gateway's site.

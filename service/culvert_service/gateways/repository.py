@@ -6,6 +6,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from culvert_db import (
@@ -23,18 +24,22 @@ from culvert_db import (
     notify,
 )
 from culvert_db.text import by_code_point
+from culvert_proto.phrases import Phrase
 from sqlalchemy import delete, exists, func, or_, select, text, tuple_
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways.health import NOT_CONNECTED_YET, Report, not_connected
-from culvert_service.gateways.neighbours import Neighbour, resolved
+from culvert_service.gateways.neighbours import Neighbour, resolved, servers_to_find
+from culvert_service.gateways.schemas import NEIGHBOURS_MAX
+from culvert_service.gateways.site import UNKNOWN_MAC
 from culvert_service.rest.page import Cut
 
-# The most samples that are shown of a gateway.
+# The most samples that are shown of a gateway, and the seconds that one of them may stand for.
 _POINTS = 240
+_PARTS = (1, 15, 30, 60, 120, 180, 360, 720)
 
 _RENEW_CONTROLLER = text("""
 INSERT INTO controllers (holder, name, ends_at, revision)
@@ -120,9 +125,10 @@ _DELETE_CONTROLLER = text("DELETE FROM controllers WHERE holder = :holder")
 # Only the lease's present epoch may write; the counters continue across owners.
 _RECORD = text("""
 INSERT INTO gateway_health AS health
-    (gateway_id, epoch, online, reason, since, reconciled_at, drifts, drifted_at, missing, "foreign", changed)
+    (gateway_id, epoch, online, reason, since, reconciled_at, drifts, drifted_at, missing, "foreign", changed, software)
 SELECT :gateway, :epoch, :online, :reason, now(), CASE WHEN :reconciled THEN now() END,
-    CAST(:drifts AS bigint), CASE WHEN CAST(:drifts AS bigint) > 0 THEN now() END, :missing, :foreign, :changed
+    CAST(:drifts AS bigint), CASE WHEN CAST(:drifts AS bigint) > 0 THEN now() END, :missing, :foreign, :changed,
+    :software
 FROM gateway_leases WHERE gateway_id = :gateway AND epoch = :epoch
 ON CONFLICT (gateway_id) DO UPDATE SET epoch = excluded.epoch, online = excluded.online, reason = excluded.reason,
     since = CASE WHEN health.online = excluded.online THEN health.since ELSE now() END,
@@ -130,8 +136,44 @@ ON CONFLICT (gateway_id) DO UPDATE SET epoch = excluded.epoch, online = excluded
     drifts = health.drifts + excluded.drifts, drifted_at = coalesce(excluded.drifted_at, health.drifted_at),
     missing = CASE WHEN excluded.drifts > 0 THEN excluded.missing ELSE health.missing END,
     "foreign" = CASE WHEN excluded.drifts > 0 THEN excluded."foreign" ELSE health."foreign" END,
-    changed = CASE WHEN excluded.drifts > 0 THEN excluded.changed ELSE health.changed END
+    changed = CASE WHEN excluded.drifts > 0 THEN excluded.changed ELSE health.changed END,
+    software = CASE WHEN excluded.online THEN excluded.software
+        ELSE coalesce(excluded.software, health.software) END
 """)
+
+_ADD_SAMPLE = text("""
+INSERT INTO gateway_samples (gateway_id, drops, round_trip_us, received_bytes, sent_bytes, seconds, tunnels)
+SELECT :gateway, CAST(:drops AS jsonb), CAST(:round_trip_us AS integer), CAST(:received AS bigint),
+    CAST(:sent AS bigint), CAST(:seconds AS double precision),
+    (SELECT count(*) FROM tunnels WHERE gateway_id = :gateway AND state <> 'leaving')
+FROM gateway_leases WHERE gateway_id = :gateway AND epoch = :epoch
+""")
+_SPAN = text("""
+SELECT extract(epoch FROM now() - min(at)) FROM gateway_samples
+WHERE gateway_id = :gateway AND at > now() - make_interval(secs => :seconds)
+""")
+_SAMPLES = text("""
+SELECT max(at), (array_agg(drops ORDER BY at DESC))[1], (array_agg(round_trip_us ORDER BY at DESC))[1],
+    round((sum(received_bytes) / nullif(sum(seconds), 0))::numeric, 1),
+    round((sum(sent_bytes) / nullif(sum(seconds), 0))::numeric, 1),
+    (array_agg(tunnels ORDER BY at DESC))[1]
+FROM gateway_samples
+WHERE gateway_id = :gateway AND at > now() - make_interval(secs => :seconds)
+GROUP BY floor(extract(epoch FROM at) / :part)
+ORDER BY 1
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`drops`: packets dropped so far, by cause. `received`, `sent`: bytes a second; None: not measured."""
+
+    at: datetime.datetime
+    drops: Mapping[str, int]
+    round_trip_us: int | None
+    received: Decimal | None
+    sent: Decimal | None
+    tunnels: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +367,7 @@ async def record_health(
         "missing": report.last.missing,
         "foreign": report.last.foreign,
         "changed": report.last.changed,
+        "software": report.software,
     }
     await session.execute(_RECORD, values)
     if before is None or before.online != report.online:
@@ -354,7 +397,7 @@ def _gateway_row(
     gateway: Gateway, lease: GatewayLease | None, health: GatewayHealth | None, held: bool | None
 ) -> GatewayRow:
     if lease is None or not held:
-        reason = "no controller has it"
+        reason: str = Phrase("no controller has it")
         if gateway.p4runtime_address is None:
             ended = health.since if health is not None and not health.online else lease and lease.ends_at
             reason = not_connected(gateway.name, ended or gateway.created_at)
@@ -369,7 +412,8 @@ def _gateway_row(
 
 
 async def add_samples(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -> None:
-    await session.execute(insert(GatewaySample), rows)
+    """Add the samples of gateways whose lease is still of the sample's epoch."""
+    await session.execute(_ADD_SAMPLE, rows)
 
 
 async def delete_samples_before(session: AsyncSession, kept: datetime.timedelta) -> None:
@@ -377,14 +421,13 @@ async def delete_samples_before(session: AsyncSession, kept: datetime.timedelta)
     await session.execute(delete(GatewaySample).where(GatewaySample.at < func.now() - kept))
 
 
-async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[GatewaySample]:
-    """Oldest first, thinned to about 240 samples: the last one of each part of the time."""
-    seconds = hours * 3600
-    part = func.floor(func.extract("epoch", GatewaySample.at) / max(1, seconds // _POINTS))
-    since = func.now() - datetime.timedelta(seconds=seconds)
-    query = select(GatewaySample).where(GatewaySample.gateway_id == gateway_id, GatewaySample.at > since)
-    query = query.ext(distinct_on(part)).order_by(part, GatewaySample.at.desc())
-    return list(await session.scalars(query))
+async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[Sample]:
+    """Oldest first, thinned to at most 240 samples: the last one of each part of the time, and the part's mean rates."""
+    asked = {"gateway": gateway_id, "seconds": hours * 3600}
+    span = await session.scalar(_SPAN, asked)
+    # Steps, so that the parts' ends stay where they are while time passes.
+    asked["part"] = next(it for it in _PARTS if (span or 0) / it <= _POINTS)
+    return [Sample(*row) for row in await session.execute(_SAMPLES, asked)]
 
 
 async def read_neighbours(
@@ -398,6 +441,25 @@ async def read_neighbours(
     for row in rows:
         found.setdefault(row.gateway_id, []).append(row)
     return found
+
+
+async def have_servers_found(session: AsyncSession, gateway: Gateway, prefixes: Collection[str]) -> None:
+    """Let the gateway find a resource's servers on its LAN, as if an administrator had added them to its neighbours.
+
+    Nothing changes at the end of a site tunnel, whose other end has the LAN in its entries, and beyond NEIGHBOURS_MAX.
+    """
+    if not servers_to_find(gateway, prefixes) or await site_tunnels_of(session, gateway.id):
+        return
+    await session.refresh(gateway, with_for_update={"key_share": True})
+    servers = servers_to_find(gateway, prefixes)
+    neighbours = dict.fromkeys(servers, UNKNOWN_MAC) | gateway.lan["neighbours"]
+    if len(neighbours) > NEIGHBOURS_MAX:
+        return
+    gateway.lan = {**gateway.lan, "neighbours": neighbours}
+    gateway.resolves = {**gateway.resolves, "lan": sorted({*gateway.resolves.get("lan", ()), *servers})}
+    await session.flush()
+    await keep_neighbours(session, gateway, {})
+    await notify_controllers(session)
 
 
 async def keep_neighbours(session: AsyncSession, gateway: Gateway, known: Mapping[Neighbour, str]) -> None:

@@ -12,6 +12,7 @@ from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from culvert_service.gateways.kind import GatewayKind
+from culvert_service.rest.stored_text import StoredText
 
 # The gateway's tables hold IPv4 addresses in this prefix (RFC 4291 section 2.5.5.2).
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
@@ -90,6 +91,7 @@ Prefix = Annotated[str, AfterValidator(_prefix)]
 Prefix6 = Annotated[str, AfterValidator(_prefix6)]
 AnyPrefix = Annotated[str, AfterValidator(_either_prefix)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+NEIGHBOURS_MAX = 1024
 Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
 # IEEE 802.1Q; 0 is for untagged frames.
 Vlan = Annotated[int, Field(ge=0, le=4094)]
@@ -140,7 +142,7 @@ class LanPort(BaseModel):
     address: Ipv4
     prefix: Prefix
     # MAC addresses by address; null: the gateway finds and follows it.
-    neighbours: Annotated[dict[Address, Mac | None], Field(max_length=1024)] = {}
+    neighbours: Annotated[dict[Address, Mac | None], Field(max_length=NEIGHBOURS_MAX)] = {}
     # Prefixes behind a router on the LAN, and the neighbour's address: {"10.30.0.0/16": "10.20.0.254"}.
     routes: Annotated[dict[AnyPrefix, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None
@@ -289,6 +291,8 @@ class GatewayOut(BaseModel):
             "reason",
             "tunnels",
             "version",
+            "software",
+            "is_outdated",
             "alone_for",
             "end_of",
             "owner",
@@ -320,13 +324,17 @@ class GatewayOut(BaseModel):
     legacy_suites: list[Suite]
     state: Literal["online", "offline"]
     # Why it is offline; empty when it is online.
-    reason: str
+    reason: StoredText
     # The start of the drain, during which no tunnel opens and open ones move to other gateways; null: no drain.
     draining_since: datetime | None
     # The number of tunnels, draining ones included.
     tunnels: int
     # The gateway's P4Runtime version; null if this controller is not connected to it.
     version: str | None
+    # The version of its software when it was online last; null if it does not tell it, as a switch that is not sluice.
+    software: str | None
+    # Whether this version is older than that of the controller that answers.
+    is_outdated: bool
     # The resources that no other gateway could serve.
     alone_for: list[str]
     # The gateway's site tunnels, which never move.
@@ -388,8 +396,15 @@ class EntriesOut(BaseModel):
 
 
 class SampleOut(BaseModel):
-    """`drops`: packets dropped so far, by cause; a restarted gateway counts from 0. Samples are at least 10 s apart."""
+    """`drops`: packets dropped so far, by cause; a restarted gateway counts from 0. Samples are at least 10 s apart.
+
+    `received`, `sent`: bytes of IP packets a second that tunnels carried from devices and other sites, and to them: the
+    mean since the sample before. `tunnels`: open tunnels of devices. Each is null where it was not measured.
+    """
 
     at: datetime
     drops: dict[str, int]
     round_trip_us: int | None
+    received: float | None
+    sent: float | None
+    tunnels: int | None

@@ -6,6 +6,7 @@ import base64
 import datetime
 import ipaddress
 from collections.abc import Collection, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from culvert_db import Database, Gateway, GatewayHealth, clock
@@ -31,6 +32,7 @@ from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.neighbours import Neighbour
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.reconcile import DesiredState, read_comparison
+from culvert_service.gateways.release import is_older
 from culvert_service.gateways.repository import GatewayRow, Load
 from culvert_service.gateways.schemas import (
     BundleOut,
@@ -76,6 +78,7 @@ class Gateways:
         self._master_key = master_key
         self._desired = desired
         self._own_names = own_names
+        self._version = version("culvert-service")
 
     async def start(self) -> None:
         """Reserve the controller's names, so that no gateway gets a certificate for any of them."""
@@ -179,7 +182,7 @@ class Gateways:
         gateway = await self._find(name)
         async with self._database() as session:
             found = await repository.samples(session, gateway.id, hours)
-        return [SampleOut(at=it.at, drops=it.drops, round_trip_us=it.round_trip_us) for it in found]
+        return [SampleOut.model_validate(it, from_attributes=True) for it in found]
 
     async def _find(self, name: str) -> Gateway:
         async with self._database() as session:
@@ -197,6 +200,7 @@ class Gateways:
         link = self._fleet.get(gateway.name)
         # The link of an owned gateway is newer than the database.
         known = link if link is not None and link.epoch == seen.epoch else seen
+        software = health.software if health else None
         return GatewayOut(
             name=gateway.name,
             kind=GatewayKind(gateway.kind),
@@ -218,6 +222,8 @@ class Gateways:
             draining_since=gateway.draining_since,
             tunnels=load.tunnels,
             version=link.version if link is not None else None,
+            software=software,
+            is_outdated=is_older(software, self._version),
             alone_for=list(load.alone),
             end_of=list(load.end_of),
             owner=seen.owner,
@@ -281,9 +287,11 @@ def check_reachable(asked: GatewayIn, protected_prefixes: Sequence[str]) -> None
         if (told := public or address) is None:
             continue
         if prefix := next((it for it in prefixes if ipaddress.ip_address(told) in it), None):
-            why = (
-                f"devices reach {told} only through a tunnel, because {prefix} is one of the controller's protected "
-                "prefixes; give the gateway a public address outside of them"
+            why = Phrase(
+                "devices reach {told} only through a tunnel, because {prefix} is one of the controller's protected "
+                "prefixes; give the gateway a public address outside of them",
+                told=told,
+                prefix=prefix,
             )
             pointer = f"/{own}" if public is None else f"/public_{own}"
             raise FieldError(pointer, Reason.REQUEST_INVALID, why=why)
@@ -291,20 +299,24 @@ def check_reachable(asked: GatewayIn, protected_prefixes: Sequence[str]) -> None
 
 def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
     unique = {
-        "uq_gateways_name": ("/name", f"The gateway {asked.name}"),
+        "uq_gateways_name": ("/name", Phrase("The gateway {name}", name=asked.name)),
         "uq_gateways_address": _taken("address", asked.public_address, asked.address),
         "uq_gateways_address6": _taken("address6", asked.public_address6, asked.address6),
         "uq_gateways_p4runtime_address_p4runtime_device_id": (
             "/p4runtime",
-            f"A gateway whose switch is device {asked.device_id} at {asked.p4runtime}",
+            Phrase(
+                "A gateway whose switch is device {device_id} at {p4runtime}",
+                device_id=asked.device_id,
+                p4runtime=asked.p4runtime,
+            ),
         ),
     }
-    return to_field_error(error, unique, f"The gateway {asked.name}")
+    return to_field_error(error, unique, Phrase("The gateway {name}", name=asked.name))
 
 
 def _taken(own: str, public: str | None, address: str | None) -> tuple[str, str]:
     field = own if public is None else f"public_{own}"
-    return f"/{field}", f"A gateway that devices reach at {public or address}"
+    return f"/{field}", Phrase("A gateway that devices reach at {address}", address=public or address)
 
 
 def audit_details(asked: GatewayIn) -> dict[str, Detail]:

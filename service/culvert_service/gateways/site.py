@@ -103,10 +103,14 @@ class Site:
         wanted = ipaddress.ip_network(prefix)
         if any(within(wanted, ipaddress.ip_network(behind)) for behind in self.lan.routes):
             return True
-        inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
-        return any(within(wanted, lan) for lan in inside) and any(
+        return self.surrounds(prefix) and any(
             ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
         )
+
+    def surrounds(self, prefix: str) -> bool:
+        """Whether the prefix is in the LAN itself."""
+        inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
+        return any(within(ipaddress.ip_network(prefix), lan) for lan in inside)
 
     def probe(self, prefixes: Iterable[str]) -> Probe | None:
         """The probe for a tunnel with these prefixes. Its target is an address that the gateway can forward to."""

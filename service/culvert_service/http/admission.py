@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Mount, compile_path
@@ -167,7 +168,7 @@ async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
     """
     declared = request.headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdigit()):
-        raise CulvertError(Reason.REQUEST_INVALID, why="Content-Length is not a number")
+        raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("Content-Length is not a number"))
     if declared == "0" and "transfer-encoding" not in request.headers:
         return None
     # The lengths of the texts come first: a number of thousands of digits is slow to convert.
@@ -180,7 +181,9 @@ async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
         try:
             strict_json.parse(body, endpoint.size.values)
         except JsonError as error:
-            raise CulvertError(Reason.REQUEST_INVALID, why=f"the body cannot be used: {error}") from None
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why=Phrase("the body cannot be used: {why}", why=error)
+            ) from None
         # Let other tasks run before the application parses the body again.
         await asyncio.sleep(0)
     return body
@@ -189,7 +192,9 @@ async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
 def _check_type(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
-        raise CulvertError(Reason.MEDIA_TYPE_UNSUPPORTED, found=f"encoded as {encoding[:40]}")
+        raise CulvertError(
+            Reason.MEDIA_TYPE_UNSUPPORTED, found=Phrase("encoded as {encoding}", encoding=encoding[:40])
+        )
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise CulvertError(Reason.MEDIA_TYPE_UNSUPPORTED, found=kind[:80] or "of no media type")

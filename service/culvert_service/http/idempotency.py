@@ -19,6 +19,7 @@ from typing import cast
 
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import Request
 from starlette.responses import Response
@@ -82,7 +83,7 @@ class Idempotency:
 
     async def _answer(self, request: Request, key: str) -> Response:
         if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
-            why = f"Idempotency-Key is not 1 to {_KEY_MAX} printable ASCII characters"
+            why = Phrase("Idempotency-Key is not 1 to {number} printable ASCII characters", number=_KEY_MAX)
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         # Also a stored answer needs a present permission.
         await self._access.admit(request)

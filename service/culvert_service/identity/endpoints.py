@@ -19,6 +19,7 @@ from culvert_service.identity.schemas import (
     DeviceOut,
     EnrolmentIn,
     EnrolmentOut,
+    FactOut,
     InvitationIn,
     InvitationOut,
     InvitationShowIn,
@@ -41,7 +42,26 @@ from culvert_service.rest.page import BIGINT_MAX, Page, Search
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 
-DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"]
+PersonOrder = Literal[
+    "name", "-name", "display_name", "-display_name", "devices", "-devices", "last_seen", "-last_seen"
+]
+InvitationOrder = Literal[
+    "created", "-created", "user", "-user", "invited_by", "-invited_by", "expires", "-expires"
+]
+DeviceOrder = Literal[
+    "created",
+    "-created",
+    "name",
+    "-name",
+    "user",
+    "-user",
+    "state",
+    "-state",
+    "last_seen",
+    "-last_seen",
+    "code",
+    "-code",
+]
 
 
 def router(
@@ -62,9 +82,9 @@ def router(
 
     @routes.get("/users", summary="List the people")
     async def list_users(
-        page: Annotated[Page, Depends()], q: Search = None, sort: Literal["name", "-name"] = "name"
+        page: Annotated[Page, Depends()], q: Search = None, sort: PersonOrder = "name"
     ) -> list[UserOut]:
-        return await people.list(page, q, falling=sort.startswith("-"))
+        return await people.list(page, q, sort)
 
     @routes.get("/users/{name}", summary="Show a person")
     async def get_user(name: UserName, response: Response) -> UserOut:
@@ -96,8 +116,10 @@ def router(
         return await invitations.invite(by, asked.user)
 
     @routes.get("/invitations", summary="List the open invitations")
-    async def list_invitations(page: Annotated[Page, Depends()], q: Search = None) -> list[OpenInvitationOut]:
-        return await invitations.list(page, q)
+    async def list_invitations(
+        page: Annotated[Page, Depends()], q: Search = None, sort: InvitationOrder = "created"
+    ) -> list[OpenInvitationOut]:
+        return await invitations.list(page, q, sort)
 
     @routes.delete(
         "/invitations/{number}",
@@ -116,6 +138,11 @@ def router(
         sort: DeviceOrder = "created",
     ) -> list[DeviceOut]:
         return await identity.devices(page, Sought(q, user, state), sort)
+
+    @routes.get("/devices/facts", summary="List the facts that devices report, with their values")
+    async def list_facts() -> list[FactOut]:
+        """The 50 most frequent ones, for the conditions of policies."""
+        return await identity.facts()
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:
@@ -155,6 +182,7 @@ def router(
         list_invitations,
         withdraw,
         list_devices,
+        list_facts,
         get_device,
         approve,
         unapprove,

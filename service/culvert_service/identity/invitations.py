@@ -19,7 +19,7 @@ from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import InvitationOut, InvitationShowOut, OpenInvitationOut
 from culvert_service.pki.authority import Authority
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 
 _LIFETIME = datetime.timedelta(days=7)
 _TOKEN_BYTES = 32
@@ -81,9 +81,10 @@ class Invitations:
             install=offer.install if offer is not None else None,
         )
 
-    async def list(self, page: Page, q: str | None) -> list[OpenInvitationOut]:
+    async def list(self, page: Page, q: str | None, sort: str) -> list[OpenInvitationOut]:
+        order = Sort(page, repository.INVITATION_ORDERS, sort, repository.BY_NUMBER)
         async with self._database() as session:
-            found = await repository.open_invitations(session, page.by(int), q, self._now())
+            found = await repository.open_invitations(session, order, q, self._now())
         return [
             OpenInvitationOut(
                 id=one.id,
@@ -93,7 +94,7 @@ class Invitations:
                 created_at=one.created_at,
                 expires_at=one.expires_at,
             )
-            for one in page.cut(found, lambda one: (one.id,))
+            for one in found
         ]
 
     async def withdraw(self, by: Actor, number: int) -> None:

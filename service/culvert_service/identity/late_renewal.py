@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_db import ActorKind, Database
 from culvert_proto import CulvertError, Reason
 from culvert_proto.late_renewal import statement
+from culvert_proto.phrases import Phrase
 
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
@@ -66,13 +67,13 @@ class Challenges:
         try:
             whole = base64.b64decode(text, altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
-            raise _invalid("the challenge is not this controller's") from None
+            raise _invalid(Phrase("the challenge is not this controller's")) from None
         said, tag = whole[: _NONCE + _MOMENT], whole[_NONCE + _MOMENT :]
         if not hmac.compare_digest(tag, self._tag(said)):
-            raise _invalid("the challenge is not this controller's")
+            raise _invalid(Phrase("the challenge is not this controller's"))
         expires_at = datetime.datetime.fromtimestamp(int.from_bytes(said[_NONCE:], "big"), datetime.UTC)
         if expires_at <= now:
-            raise _invalid("the challenge is over")
+            raise _invalid(Phrase("the challenge is over"))
         return Challenge(hashlib.sha256(whole).digest(), expires_at)
 
     def _tag(self, said: bytes) -> bytes:
@@ -148,15 +149,15 @@ class LateRenewal:
             certificate = x509.load_pem_x509_certificate(asked.certificate_pem.encode())
             key = certificate.public_key()
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise _invalid("certificate_pem is no certificate") from None
+            raise _invalid(Phrase("certificate_pem is no certificate")) from None
         if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-            raise _invalid("certificate_pem is no device's certificate")
+            raise _invalid(Phrase("certificate_pem is no device's certificate"))
         signed = statement(asked.challenge, asked.certificate_pem, asked.csr_pem)
         try:
             signature = base64.b64decode(asked.signature, validate=True)
             key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
         except (ValueError, binascii.Error, InvalidSignature):
-            raise _invalid("the signature is not by the certificate's key") from None
+            raise _invalid(Phrase("the signature is not by the certificate's key")) from None
         return _Proven(certificate.fingerprint(hashes.SHA256()), challenge, request.public_key(asked.csr_pem))
 
     async def _renew(
@@ -174,7 +175,7 @@ class LateRenewal:
                 raise CulvertError(Reason.CODE_NEEDED)
             used = proven.challenge
             if not await repository.use_challenge(transaction.session, used.digest, used.expires_at, now):
-                raise _invalid("the challenge has been used")
+                raise _invalid(Phrase("the challenge has been used"))
             judged = await self._authenticators.judge(transaction, fingerprint, device, code, _ACTION)
             if isinstance(judged, CulvertError):
                 return judged

@@ -16,11 +16,12 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.naming import last_denials_of_people
 from culvert_service.audit.schemas import DeniedOut
 from culvert_service.audit.transaction import begin
+from culvert_service.decision.assertions import assertions, broken_since, kept
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import PersonUseOut, RevokedOut, UserChange, UserIn, UserOut
 from culvert_service.identity.tunnels import DeviceTunnels
 from culvert_service.rest.field import FieldError
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
@@ -55,11 +56,10 @@ class People:
             ) from None
         return await self.get(asked.name)
 
-    async def list(self, page: Page, q: str | None, *, falling: bool = False) -> list[UserOut]:
+    async def list(self, page: Page, q: str | None, sort: str) -> list[UserOut]:
+        order = Sort(page, repository.PERSON_ORDERS, sort, repository.BY_NAME)
         async with self._database() as session:
-            found = page.cut(
-                await repository.people(session, page.by(str), q, falling=falling), lambda row: (row[0].name,)
-            )
+            found = await repository.people(session, order, q)
             denied = await last_denials_of_people(session, [user.name for user, _, _ in found])
         return [_out(*row, denied.get(row[0].name)) for row in found]
 
@@ -87,22 +87,30 @@ class People:
             if user is None:
                 raise _unknown(name)
             found = await repository.use_of_person(session, user.id, self._now())
+            asserted = await assertions(session)
+            await session.delete(user)
+            breaks = await broken_since(session, asserted)
+            await session.rollback()
         return PersonUseOut(
             tunnels=found.tunnels,
             devices=found.devices,
             invitations=found.invitations,
             groups=found.groups,
             policies_deleted=found.policies,
+            breaks=breaks,
         )
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> RevokedOut:
-        """Delete a person with devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
+        """Delete a person with devices, policies and tunnels. Raises CulvertError NOT_FOUND, VERSION_STALE or
+        ASSERTION_BROKEN.
+        """
         async with begin(self._database, by) as transaction:
             session = transaction.session
             user = await self._lock(session, name, seen)
             devices = await repository.lock_devices(session, user.id)
             closed = await self._tunnels.close_of_devices(transaction, devices.keys())
-            await session.delete(user)
+            async with kept(session):
+                await session.delete(user)
             told: dict[str, Detail] = {"devices": " ".join(str(device) for device in devices)}
             transaction.audit(Line("user.delete", f"user/{name}", told))
             ends = [(it, End(CulvertError(Reason.DEVICE_REVOKED, device=devices[it]))) for it in devices]
@@ -115,7 +123,7 @@ class People:
         user = await repository.lock_user(session, name)
         if user is None:
             raise _unknown(name)
-        seen.check(f"The user {name}", user.version)
+        seen.check(Phrase("The user {name}", name=name), user.version)
         return user
 
 

@@ -27,20 +27,19 @@ from culvert_db import (
     from_json,
     notify,
 )
-from culvert_db.text import by_code_point
-from sqlalchemy import LargeBinary, bindparam, delete, func, or_, select, update
+from culvert_db.text import by_code_point, folded
+from sqlalchemy import LargeBinary, Text, bindparam, cast, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
-from culvert_service.rest.page import Cut, Order, contains_text
+from culvert_service.rest.page import NEVER, Order, Sort, contains_text
 
+_OF_PERSON = (Device.user_id == User.id, Device.state != DeviceState.REVOKED)
+_DEVICES = select(func.count(Device.id)).where(*_OF_PERSON).correlate(User).scalar_subquery()
+_SEEN = select(func.max(Device.last_seen_at)).where(*_OF_PERSON).correlate(User).scalar_subquery()
 # People, each with the number of devices and the last time at which one of them was seen.
-_PEOPLE = (
-    select(User, func.count(Device.id), func.max(Device.last_seen_at))
-    .outerjoin(Device, (Device.user_id == User.id) & (Device.state != DeviceState.REVOKED))
-    .group_by(User.id)
-)
+_PEOPLE = select(User, _DEVICES, _SEEN)
 Person = tuple[User, int, datetime.datetime | None]
 
 
@@ -64,12 +63,24 @@ class Sought:
     state: DeviceState | None = None
 
 
-async def people(session: AsyncSession, cut: Cut, q: str | None, *, falling: bool) -> list[Person]:
+# A person's name as screens show it.
+SHOWN_NAME = folded(func.coalesce(User.display_name, User.name))
+BY_NAME = Order(User.name, str)
+PERSON_ORDERS = {
+    "name": BY_NAME,
+    "display_name": Order(SHOWN_NAME, str),
+    "devices": Order(_DEVICES, int),
+    "last_seen": Order(func.coalesce(_SEEN, NEVER), datetime.datetime),
+}
+
+
+async def people(session: AsyncSession, sort: Sort, q: str | None) -> list[Person]:
     query = (
         _PEOPLE if q is None else _PEOPLE.where(contains_text(q, User.name, User.display_name, User.email))
     )
-    found = await session.execute(cut.of(query, User.name, falling=falling))
-    return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
+    return [
+        (user, devices, last_seen_at) for user, devices, last_seen_at, *_ in await sort.read(session, query)
+    ]
 
 
 async def person(session: AsyncSession, name: str) -> Person | None:
@@ -112,15 +123,24 @@ async def user_by_name(session: AsyncSession, name: str) -> User | None:
     return await session.scalar(select(User).where(User.name == name))
 
 
+BY_NUMBER = Order(Invitation.id, int)
+INVITATION_ORDERS = {
+    "created": BY_NUMBER,
+    "user": Order(SHOWN_NAME, str),
+    "invited_by": Order(func.coalesce(Invitation.invited_by, ""), str),
+    "expires": Order(Invitation.expires_at, datetime.datetime),
+}
+
+
 async def open_invitations(
-    session: AsyncSession, cut: Cut, q: str | None, now: datetime.datetime
-) -> Sequence[Invitation]:
-    """Open invitations, oldest first, each with its user loaded."""
+    session: AsyncSession, sort: Sort, q: str | None, now: datetime.datetime
+) -> list[Invitation]:
+    """Open invitations, each with its user loaded."""
     query = select(Invitation).join(Invitation.user).options(contains_eager(Invitation.user))
     query = query.where(Invitation.used_at.is_(None), Invitation.expires_at > now)
     if q is not None:
         query = query.where(contains_text(q, User.name, User.display_name, Invitation.invited_by))
-    return (await session.scalars(cut.of(query, Invitation.id))).all()
+    return await sort.entities(session, query)
 
 
 async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.datetime) -> str | None:
@@ -187,21 +207,18 @@ async def find_enrolled_since(
     return await session.scalar(query)
 
 
-# A device that was never seen sorts before all others.
-_NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-DEVICE_ORDERS: dict[str, Order[Device]] = {
-    "created": Order(Device.created_at, datetime.datetime, lambda it: it.created_at),
-    "name": Order(Device.name, str, lambda it: it.name),
-    "user": Order(User.name, str, lambda it: it.user.name),
-    "last_seen": Order(
-        func.coalesce(Device.last_seen_at, _NEVER), datetime.datetime, lambda it: it.last_seen_at or _NEVER
-    ),
+BY_ID = Order(Device.id, uuid.UUID)
+DEVICE_ORDERS = {
+    "created": Order(Device.created_at, datetime.datetime),
+    "name": Order(folded(Device.name), str),
+    "user": Order(SHOWN_NAME, str),
+    "state": Order(cast(Device.state, Text), str),
+    "last_seen": Order(func.coalesce(Device.last_seen_at, NEVER), datetime.datetime),
+    "code": Order(func.coalesce(Device.code_valid_until, NEVER), datetime.datetime),
 }
 
 
-async def devices(
-    session: AsyncSession, cut: Cut, sought: Sought, order: Order[Device], *, falling: bool
-) -> Sequence[Device]:
+async def devices(session: AsyncSession, sort: Sort, sought: Sought) -> list[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     if sought.user is not None:
         query = query.where(User.name == sought.user)
@@ -209,7 +226,7 @@ async def devices(
         query = query.where(Device.state == sought.state)
     if sought.q is not None:
         query = query.where(contains_text(sought.q, Device.name, User.name, User.display_name))
-    return (await session.scalars(cut.of(query, order.column, Device.id, falling=falling))).all()
+    return await sort.entities(session, query)
 
 
 async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:
@@ -217,6 +234,39 @@ async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:
         select(Device).join(Device.user).options(contains_eager(Device.user)).where(Device.id == device_id)
     )
     return await session.scalar(query)
+
+
+# A device may report any names; a policy can ask for those of this pattern.
+_FACTS = text("""
+SELECT fact, total, value, devices FROM (
+    SELECT fact, value, count(*) AS devices, sum(count(*)) OVER by_fact AS total,
+        row_number() OVER (by_fact ORDER BY count(*) DESC, value COLLATE "C") AS nth
+    FROM devices, jsonb_each_text(posture || jsonb_build_object('client_version', client_version)) AS told (fact, value)
+    WHERE state <> 'revoked' AND fact ~ :pattern AND value <> ''
+    GROUP BY fact, value WINDOW by_fact AS (PARTITION BY fact)
+) AS counted WHERE nth <= :most ORDER BY total DESC, fact COLLATE "C", nth
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFact:
+    """`values`: the most frequent ones, each with its number of devices."""
+
+    devices: int
+    values: dict[str, int]
+
+
+async def list_facts(session: AsyncSession, pattern: str, most: int) -> dict[str, ReportedFact]:
+    """The facts that devices report which are not revoked, by name, the most frequent first.
+
+    `most`: facts, and values of each.
+    """
+    asked = {"pattern": pattern, "most": most}
+    found: dict[str, ReportedFact] = {}
+    for fact, devices, value, number in await session.execute(_FACTS, asked):
+        if fact in found or len(found) < most:
+            found.setdefault(fact, ReportedFact(int(devices), {})).values[value] = number
+    return found
 
 
 async def lock_version(session: AsyncSession, device_id: uuid.UUID) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from culvert_proto import dns_name, typed_text
 from culvert_proto.contract import EMAIL_MAX
@@ -13,8 +14,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from culvert_service.apt.service import Install
 from culvert_service.audit.schemas import DeniedOut
+from culvert_service.decision.assertions import AssertionOut
 
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+# Names of people in an answer.
+SHOWN = 20
 DISPLAY_NAME_MAX = 100
 DisplayName = Annotated[
     str, Field(min_length=1, max_length=DISPLAY_NAME_MAX), AfterValidator(typed_text.check)
@@ -52,6 +56,20 @@ class UserIn(UserChange):
     """`name` is the login name, which stays."""
 
     name: UserName
+
+
+class SomePeopleOut(BaseModel):
+    """A count, and the first login names. `display_names`: of these people, if they have one, by login name."""
+
+    count: int
+    first: list[str]
+    display_names: dict[UserName, str]
+
+    @classmethod
+    def of(cls, count: int, first: Sequence[str], named: Mapping[str, str]) -> Self:
+        """`named`: display names by login name, perhaps of others too."""
+        shown = {name: named[name] for name in first if name in named}
+        return cls(count=count, first=list(first), display_names=shown)
 
 
 class UserOut(BaseModel):
@@ -193,6 +211,19 @@ class DeviceOut(BaseModel):
     revoked_at: datetime | None
 
 
+class FactValueOut(BaseModel):
+    value: str
+    devices: int
+
+
+class FactOut(BaseModel):
+    """A fact that `devices` report which are not revoked, and their 50 most frequent values."""
+
+    fact: str
+    devices: int
+    values: list[FactValueOut]
+
+
 class AuthenticatorOut(BaseModel):
     """A new authenticator, which only this answer shows: `totp_uri` for the QR code, and the recovery codes."""
 
@@ -210,6 +241,8 @@ class PersonUseOut(BaseModel):
     groups: list[str]
     # The policies for the person alone.
     policies_deleted: list[str]
+    # The assertions for which the deletion would be refused.
+    breaks: list[AssertionOut]
 
 
 class RevokedOut(BaseModel):

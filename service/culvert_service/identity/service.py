@@ -18,6 +18,7 @@ from culvert_service.audit.naming import last_denials
 from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.schemas import DeniedOut
 from culvert_service.audit.transaction import begin
+from culvert_service.decision.posture import FACT
 from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
 from culvert_service.identity.repository import Sought
@@ -25,13 +26,15 @@ from culvert_service.identity.schemas import (
     DeviceOut,
     EnrolmentIn,
     EnrolmentOut,
+    FactOut,
+    FactValueOut,
     RevokedOut,
 )
 from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.page import Page, choose
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.presence import Presence
@@ -42,6 +45,8 @@ _log = logging.getLogger(__name__)
 # The limits of a device's report (proto/culvert/agent/v1); lengths in characters.
 _POSTURE_FACTS, _POSTURE_NAME, _POSTURE_VALUE = 32, 64, 256
 _VERSION_LENGTH = 40
+# Facts in a list, and values of each.
+_FACTS_SHOWN = 50
 
 Now = Callable[[], datetime.datetime]
 
@@ -131,13 +136,24 @@ class Identity:
         )
 
     async def devices(self, page: Page, sought: Sought, sort: str) -> list[DeviceOut]:
-        order, falling = choose(repository.DEVICE_ORDERS, sort)
+        order = Sort(page, repository.DEVICE_ORDERS, sort, repository.BY_ID)
         async with self._database() as session:
-            cut = page.by(order.kind, uuid.UUID)
-            found = await repository.devices(session, cut, sought, order, falling=falling)
-            shown = page.cut(found, lambda device: (order.of(device), device.id))
+            shown = await repository.devices(session, order, sought)
             denied = await last_denials(session, [device.id for device in shown])
         return [self._device_out(device, denied.get(str(device.id))) for device in shown]
+
+    async def facts(self) -> list[FactOut]:
+        """The facts that a policy can ask for."""
+        async with self._database() as session:
+            found = await repository.list_facts(session, FACT, _FACTS_SHOWN)
+        return [
+            FactOut(
+                fact=name,
+                devices=fact.devices,
+                values=[FactValueOut(value=value, devices=number) for value, number in fact.values.items()],
+            )
+            for name, fact in found.items()
+        ]
 
     async def device(self, device_id: uuid.UUID) -> tuple[DeviceOut, int]:
         """The device and its version. Raises CulvertError NOT_FOUND."""
@@ -201,10 +217,12 @@ class Identity:
             not 0 < len(name) <= _POSTURE_NAME or len(value) > _POSTURE_VALUE
             for name, value in posture.items()
         ):
-            raise CulvertError(Reason.REQUEST_INVALID, why="posture has too many facts, or too long ones")
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why=Phrase("posture has too many facts, or too long ones")
+            )
         if not all(map(str.isprintable, (client_version, *posture.keys(), *posture.values()))):
             raise CulvertError(
-                Reason.REQUEST_INVALID, why="the device's report contains unprintable characters"
+                Reason.REQUEST_INVALID, why=Phrase("the device's report contains unprintable characters")
             )
         now = self._now()
         async with self._database.begin() as session:
@@ -265,7 +283,7 @@ async def _check_version(session: AsyncSession, device_id: uuid.UUID, seen: MayM
     version = await repository.lock_version(session, device_id)
     if version is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
-    seen.check(f"The device {device_id}", version)
+    seen.check(Phrase("The device {name}", name=device_id), version)
 
 
 def _to_invitation_actor(by: Actor, user: str) -> Actor:

@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Collection
 from typing import Protocol
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from culvert_service.audit.log import Actor
 from culvert_service.audit.transaction import AfterCommit, Transaction
 
@@ -31,4 +33,8 @@ class LockedTunnels(Protocol):
 class Permissions(Protocol):
     async def enforce(self) -> int:
         """Close every tunnel that is not permitted any more. Returns the number of tunnels."""
+        ...
+
+    async def count_unpermitted(self, session: AsyncSession) -> int:
+        """The number of tunnels that a commit of the transaction would close."""
         ...

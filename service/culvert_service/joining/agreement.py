@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import KEK_LEN
+from culvert_proto.phrases import Phrase
 
 LABEL = b"culvert gateway key-encryption key 1\0"
 TOKEN_LEN = 20
@@ -47,6 +48,8 @@ def agree(own: X25519PrivateKey, gateway_key: bytes, token: bytes) -> bytes:
         shared = own.exchange(X25519PublicKey.from_public_bytes(gateway_key))
     except ValueError:
         # RFC 7748 section 6.1: a point of small order.
-        raise CulvertError(Reason.REQUEST_INVALID, why="agreement_key is no X25519 public key") from None
+        raise CulvertError(
+            Reason.REQUEST_INVALID, why=Phrase("agreement_key is no X25519 public key")
+        ) from None
     info = LABEL + gateway_key + own.public_key().public_bytes_raw()
     return HKDF(hashes.SHA256(), KEK_LEN, salt=token, info=info).derive(shared)

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_db import ActorKind, Gateway
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import Actor
@@ -22,7 +23,7 @@ def check_signature(key: ec.EllipticCurvePublicKey, signature: str, statement: b
     try:
         key.verify(base64.b64decode(signature, validate=True), statement, ec.ECDSA(hashes.SHA256()))
     except (ValueError, binascii.Error, InvalidSignature):
-        raise CulvertError(Reason.REQUEST_INVALID, why="the signature is not the gateway's") from None
+        raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("the signature is not the gateway's")) from None
 
 
 async def lock_joined(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from culvert_db import Database, Gateway, clock
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from pydantic import ValidationError
 from sqlalchemy.exc import IntegrityError
 
@@ -57,7 +58,10 @@ class Reports:
             if abs(now.timestamp() - asked.at) > _FRESH_SECONDS:
                 raise CulvertError(
                     Reason.REQUEST_INVALID,
-                    why=f"the gateway's clock differs from the controller's by more than {_FRESH_SECONDS} s",
+                    why=Phrase(
+                        "the gateway's clock differs from the controller's by more than {seconds} s",
+                        seconds=_FRESH_SECONDS,
+                    ),
                 )
             async with begin(self._database, by) as transaction:
                 gateway = await lock_joined(transaction.session, public_key, asked.gateway)

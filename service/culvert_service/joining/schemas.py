@@ -23,6 +23,7 @@ from culvert_service.gateways.schemas import (
     PublicIpv4,
     WanPort,
 )
+from culvert_service.rest.stored_text import StoredText
 
 _KEY_LEN = 32
 
@@ -181,7 +182,7 @@ class GatewayStateOut(BaseModel):
 
     gateway: str
     state: Literal["online", "offline"]
-    reason: str
+    reason: StoredText
     since: datetime | None
     silent: list[str]
     now: datetime

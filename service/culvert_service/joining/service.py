@@ -132,7 +132,7 @@ class Joining:
                 await tell_owners(transaction, Line("gateway.enrol", f"gateway/{asked.gateway}", details))
         except IntegrityError:
             raise CulvertError(
-                Reason.ALREADY_EXISTS, what=f"A new link for the gateway {asked.gateway}"
+                Reason.ALREADY_EXISTS, what=Phrase("A new link for the gateway {name}", name=asked.gateway)
             ) from None
         fingerprint = base64.urlsafe_b64encode(self._infrastructure.fingerprint).decode().rstrip("=")
         link = f"{self._rest_url}/join#{agreement.write_token(token)}.{fingerprint}"
@@ -395,7 +395,7 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
         return
     if asked.pool is None:
         raise CulvertError(
-            Reason.REQUEST_INVALID, why="a new gateway needs a pool for its devices' addresses"
+            Reason.REQUEST_INVALID, why=Phrase("a new gateway needs a pool for its devices' addresses")
         )
     for pool in filter(None, (asked.pool, asked.pool6)):
         if what := await repository.overlapping(session, asked.gateway, pool):

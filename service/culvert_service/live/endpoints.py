@@ -9,22 +9,27 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import anyio
 from culvert_db import Database
+from culvert_proto.language import SOURCE
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from culvert_service.admins.access import Access
 from culvert_service.audit.schemas import AuditLineOut
+from culvert_service.dns.schemas import DnsRecordOut, ZoneOut
 from culvert_service.dns.service import Dns
+from culvert_service.gateways.schemas import GatewayOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.live import places
 from culvert_service.live.log_view import LogView
 from culvert_service.live.sources import DnsSource, GatewaySource, TrafficSource, TunnelSource
 from culvert_service.live.view import View
 from culvert_service.rest.api import Api
+from culvert_service.rest.problem import asked_language
+from culvert_service.rest.stored_text import localise, marked
 from culvert_service.tunnels.traffic import Throughput
 
 # The caller's permission is checked again after this long.
@@ -48,6 +53,9 @@ class Area(StrEnum):
     GATEWAYS = "gateways"
     DNS = "dns"
     AUDIT = "audit"
+
+
+_STORED = {Area.GATEWAYS: marked(GatewayOut), Area.DNS: marked(ZoneOut | DnsRecordOut)}
 
 
 class Told(NamedTuple):
@@ -101,6 +109,10 @@ def router(api: Api, live: Live, access: Access) -> APIRouter:
         answer: Annotated[AsyncExitStack, Depends(_answer)],
         last_event_id: LastEventId = None,
         since: Since = None,
+        language: Annotated[
+            Literal["en", "de"] | None,
+            Query(description="As Accept-Language, for clients that cannot set headers"),
+        ] = None,
     ) -> AsyncIterable[ServerSentEvent]:
         """Each event has the name of its view. Its `kind`: `snapshot` with all `rows` by key, `changed` with a `row` and
         its `key`, `gone` with a `key`. The audit log sends `begins`, and then a `line` for each new line.
@@ -111,13 +123,24 @@ def router(api: Api, live: Live, access: Access) -> APIRouter:
         seen = {str(area): known[area] for area in dict.fromkeys(view) if area in known}
         streams = {area: live.events(area, seen.get(area)) for area in dict.fromkeys(view)}
         events = await answer.enter_async_context(aclosing(_while_admitted(_merge(streams), access, request)))
+        spoken = language or asked_language(request)
         async for area, told in events:
             seen[area] = told.place
-            data = {"kind": told.kind, **told.data}
+            data = {"kind": told.kind, **_localise(area, told.data, spoken)}
             yield ServerSentEvent(data=data, event=area, id=places.spell(seen))
 
     _ = watch
     return routes
+
+
+def _localise(area: Area, data: Mapping[str, Any], language: str) -> Mapping[str, Any]:
+    """The event with its rows in this language. The views' rows are shared by all watchers, and stay in English."""
+    fields = _STORED.get(area)
+    if fields is None or language == SOURCE:
+        return data
+    if "rows" in data:
+        return {**data, "rows": {key: localise(row, fields, language) for key, row in data["rows"].items()}}
+    return {**data, "row": localise(data["row"], fields, language)} if "row" in data else data
 
 
 async def _rows(view: View, seen: str | None) -> AsyncGenerator[Told]:

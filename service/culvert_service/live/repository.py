@@ -5,15 +5,25 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 
-from culvert_db import Base, DnsRecord, Tunnel
-from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
+from culvert_db import Base, Device, DnsRecord, Gateway, Resource, Tunnel, User
+from sqlalchemy import ColumnElement, Text, func, literal_column, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 
 async def tunnel_versions(session: AsyncSession) -> dict[uuid.UUID, str]:
-    """By the tunnel's id."""
-    found = await session.execute(select(Tunnel.id, _xmin(Tunnel)).where(Tunnel.stays()))
-    return {row[0]: row[1] for row in found}
+    """By the tunnel's id: the versions of all rows that the view's row shows. A device and a gateway are written often, so
+    that their shown columns stand for them.
+    """
+    shown = (_xmin(Tunnel), _xmin(User), _xmin(Resource), Device.name, Gateway.name, Gateway.suite)
+    query = (
+        select(Tunnel.id, func.concat_ws(" ", *shown))
+        .join(Device, Device.id == Tunnel.device_id)
+        .join(User, User.id == Device.user_id)
+        .join(Resource, Resource.id == Tunnel.resource_id)
+        .join(Gateway, Gateway.id == Tunnel.gateway_id)
+        .where(Tunnel.stays())
+    )
+    return {row[0]: row[1] for row in await session.execute(query)}
 
 
 async def record_versions(session: AsyncSession) -> dict[tuple[str, str, str], str]:

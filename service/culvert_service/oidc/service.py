@@ -155,7 +155,7 @@ class Oidc:
                 line = _line("admin.sign-in", flow.name, subject)
                 return await open_session(transaction, admin, now, line, user_agent)
         except IntegrityError:
-            what = f"The administrator {flow.name}, or an account of yours,"
+            what = Phrase("The administrator {name}, or an account of yours,", name=flow.name)
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
 
     async def _enrol(self, by: Actor, subject: Subject) -> InvitationOut:
@@ -172,7 +172,7 @@ class Oidc:
 
     def _provider(self) -> Provider:
         if self._configured is None:
-            raise CulvertError(Reason.NOT_FOUND, what="A provider of OpenID Connect")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("A provider of OpenID Connect"))
         return self._configured
 
 

@@ -1,4 +1,7 @@
-"""`culvert-controller user …`, `gateway …`, `site-tunnel …`: commands that call the running controller."""
+"""`culvert-controller user …`, `gateway …`, `site-tunnel …`: commands that call the running controller.
+
+Schemas are imported where they are used: they need FastAPI, which takes half a second to import.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,7 @@ from urllib.parse import quote
 
 from culvert_service import private_files
 from culvert_service.config import ConfigurationError, Settings
-from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.operation.rest_client import call, read
-from culvert_service.rest.page import LIMIT_MAX
-from culvert_service.site_tunnels.schemas import EndIn, SiteTunnelChange
 
 
 async def add_user(settings: Settings, name: str, email: str) -> None:
@@ -28,6 +28,8 @@ async def invite_user(settings: Settings, name: str) -> None:
 
 
 async def list_invitations(settings: Settings) -> None:
+    from culvert_service.rest.page import LIMIT_MAX
+
     for open_one in await call(settings, "GET", f"/invitations?limit={LIMIT_MAX}"):
         by = open_one["invited_by"] or "unknown"
         print(
@@ -48,6 +50,8 @@ async def add_site_tunnel(settings: Settings, description: Path) -> None:
 
 async def change_site_tunnel(settings: Settings, name: str, description: Path) -> None:
     """The fields in the TOML; the others stay."""
+    from culvert_service.site_tunnels.schemas import EndIn, SiteTunnelChange
+
     shown, seen = await read(settings, _site_tunnel(name))
     fields = {field: value for field, value in shown.items() if field in SiteTunnelChange.model_fields}
     fields["ends"] = [{field: end[field] for field in EndIn.model_fields} for end in shown["ends"]]
@@ -99,6 +103,8 @@ async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
 
 async def change_gateway(settings: Settings, name: str, description: Path) -> None:
     """The fields in the TOML; the others stay."""
+    from culvert_service.gateways.schemas import GatewayIn
+
     shown, seen = await read(settings, _gateway(name))
     fields = {field: value for field, value in shown.items() if field in GatewayIn.model_fields}
     await call(settings, "PUT", _gateway(name), fields | _read(description), seen)

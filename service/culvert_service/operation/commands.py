@@ -22,7 +22,6 @@ from culvert_service.database import connect
 from culvert_service.operation import backup
 from culvert_service.operation.administration import local_time
 from culvert_service.operation.doctor import examine, now
-from culvert_service.operation.rest_client import readiness
 from culvert_service.pki import issuance, rotation
 from culvert_service.pki.authority import (
     P4RUNTIME_READER_NAME,
@@ -117,10 +116,6 @@ async def issue_reader(settings: Settings, directory: Path) -> None:
     print(f"{directory} holds a certificate that reads gateways and changes nothing, until {until}.")
     print(f"It is for gateways that are started with --reader-name {P4RUNTIME_READER_NAME}.")
     print("A gateway shows a certificate for its name here, whatever address it is reached at.")
-
-
-async def ready(settings: Settings) -> str:
-    return readiness(settings)
 
 
 async def doctor(settings: Settings) -> bool:

@@ -8,13 +8,13 @@ from functools import cache
 from culvert_db import Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit.repository import display_names
+from culvert_service.decision.assertions import assertions, broken_since
+from culvert_service.identity.schemas import SHOWN, SomePeopleOut
 from culvert_service.policies import repository
 from culvert_service.policies.repository import Reach, Subjects
-from culvert_service.policies.schemas import EffectOut, SomePeopleOut
+from culvert_service.policies.schemas import EffectOut
 from culvert_service.tunnels.enforcement import Enforcement
-
-# Names of people in an answer.
-SHOWN = 20
 
 
 class Effects:
@@ -31,22 +31,30 @@ class Effects:
         async with self._database() as session:
             resources = await concerned(session)
             before = await repository.reach(session, resources)
+            asserted = await assertions(session)
             await change(session)
             await session.flush()
+            breaks = await broken_since(session, asserted)
             after = await repository.reach(session, resources)
             tunnels = await self._enforcement.count_unpermitted(session)
+            gain, lose = _gain(before, after), _gain(after, before)
+            named = await display_names(session, gain[:SHOWN] + lose[:SHOWN])
             await session.rollback()
-        return EffectOut(gain=_gain(before, after), lose=_gain(after, before), tunnels_closed=tunnels)
+        return EffectOut(
+            gain=SomePeopleOut.of(len(gain), gain[:SHOWN], named),
+            lose=SomePeopleOut.of(len(lose), lose[:SHOWN], named),
+            tunnels_closed=tunnels,
+            breaks=breaks,
+        )
 
 
-def _gain(before: Reach, after: Reach) -> SomePeopleOut:
-    """The people who reach a resource after the change that they did not reach before."""
+def _gain(before: Reach, after: Reach) -> list[str]:
+    """The login names of people who reach a resource after the change that they did not reach before."""
 
     @cache
     def gains(subjects_before: Subjects, subjects_after: Subjects) -> bool:
         return not after.of(subjects_after) <= before.of(subjects_before)
 
-    names = sorted(
+    return sorted(
         name for name, subjects in after.people.items() if gains(before.people.get(name, ()), subjects)
     )
-    return SomePeopleOut(count=len(names), first=names[:SHOWN])

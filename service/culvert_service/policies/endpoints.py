@@ -6,18 +6,21 @@ import datetime
 import uuid
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
-from typing import Annotated
+from typing import Annotated, Literal
 
 from culvert_db import Database
-from fastapi import APIRouter, Body, Depends, Query, Request, Response, status
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, status
 
 from culvert_service.audit.caller import By
+from culvert_service.decision.assertions import AssertionOut
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.access import Access
+from culvert_service.policies.assertions import Assertions
 from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
+    AssertionIn,
     ClosedOut,
     EffectOut,
     GroupIn,
@@ -25,6 +28,7 @@ from culvert_service.policies.schemas import (
     GroupOut,
     GroupSummaryOut,
     GroupUseOut,
+    HistoryOut,
     Members,
     PersonWithAccessOut,
     PolicyIn,
@@ -37,9 +41,10 @@ from culvert_service.policies.schemas import (
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import Page, Search
+from culvert_service.rest.page import BIGINT_MAX, Page, Search
 from culvert_service.rest.problem import asked_language
 from culvert_service.rest.read_only import AsRead
+from culvert_service.rest.request import Moment
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.tunnels.enforcement import Enforcement
 
@@ -57,9 +62,14 @@ def routers(
     return [
         groups_router(api, Groups(database, enforcement, effects)),
         policies_router(api, Policies(database, enforcement, effects)),
+        assertions_router(api, Assertions(database)),
         access_router(api, Tracer(database, fleet, now, approval=approval)),
         reach_router(api, Access(database)),
     ]
+
+
+GroupOrder = Literal["name", "-name", "members", "-members"]
+PolicyOrder = Literal["name", "-name", "subject", "-subject", "last_used", "-last_used"]
 
 
 def groups_router(api: Api, groups: Groups) -> APIRouter:
@@ -70,8 +80,10 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         return tag(response, await groups.create(by, asked))
 
     @routes.get("", summary="List the groups")
-    async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupSummaryOut]:
-        return await groups.list(page, q)
+    async def list_all(
+        page: Annotated[Page, Depends()], q: Search = None, sort: GroupOrder = "name"
+    ) -> list[GroupSummaryOut]:
+        return await groups.list(page, q, sort)
 
     @routes.post("/preview", summary="Preview the effect of a group, or of its replacement, without a change")
     async def preview(asked: GroupIn, replaces: GroupName | None = None) -> EffectOut:
@@ -149,8 +161,10 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
         q: Search = None,
         group: Annotated[GroupName | None, Query(description="Only policies of this group")] = None,
         resource: Annotated[ResourceName | None, Query(description="Only policies to this resource")] = None,
+        unused: Annotated[bool, Query(description="Only policies that nobody has used for 90 days")] = False,
+        sort: PolicyOrder = "name",
     ) -> list[PolicyOut]:
-        return await policies.list(page, Sought(q, group, resource))
+        return await policies.list(page, Sought(q, group, resource, unused), sort)
 
     @routes.post(
         "/preview", summary="Preview the effect of a policy, or of its replacement, without a change"
@@ -186,6 +200,29 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
     return routes
 
 
+def assertions_router(api: Api, assertions: Assertions) -> APIRouter:
+    routes = api.router("/assertions", tag="policies")
+
+    @routes.post(
+        "",
+        status_code=status.HTTP_201_CREATED,
+        summary="Add an assertion that later changes of access have to keep true",
+    )
+    async def create(by: By, asked: AssertionIn) -> AssertionOut:
+        return await assertions.create(by, asked)
+
+    @routes.get("", summary="List the assertions, and whether each holds")
+    async def list_all() -> list[AssertionOut]:
+        return await assertions.list()
+
+    @routes.delete("/{number}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete an assertion")
+    async def delete(by: By, number: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> None:
+        await assertions.delete(by, number)
+
+    _ = (create, list_all, delete)
+    return routes
+
+
 def reach_router(api: Api, access: Access) -> APIRouter:
     routes = api.router(tag="policies")
 
@@ -205,6 +242,10 @@ def reach_router(api: Api, access: Access) -> APIRouter:
 def access_router(api: Api, tracer: Tracer) -> APIRouter:
     routes = api.router("/access", tag="policies")
 
+    @routes.get("/history", summary="Show since when decisions about the past are possible")
+    async def history() -> HistoryOut:
+        return HistoryOut(since=await tracer.begin())
+
     @routes.get("", summary="Show the decision for each device of a person, with its steps")
     async def trace(
         request: Request,
@@ -213,7 +254,8 @@ def access_router(api: Api, tracer: Tracer) -> APIRouter:
             str,
             Query(
                 pattern=r"^[^\x00-\x1f\x7f]{1,254}$",
-                description="The name as typed by a person: wiki.corp.example",
+                description="The name as typed by a person: wiki.corp.example; or wiki, if one resource alone begins "
+                "with it",
             ),
         ],
         device: uuid.UUID | None = None,
@@ -223,10 +265,17 @@ def access_router(api: Api, tracer: Tracer) -> APIRouter:
         gateway: Annotated[
             str, Query(max_length=63, description="The gateway that the person has chosen, if any")
         ] = "",
+        at: Annotated[
+            Moment | None,
+            Query(
+                description="Decide as of this time, with the people, devices, policies, resources and gateways "
+                "of then; default: now"
+            ),
+        ] = None,
     ) -> list[TraceOut]:
         return await tracer.trace(
-            user, name, device, str(address) if address else None, gateway, asked_language(request)
+            user, name, device, str(address) if address else None, gateway, asked_language(request), at
         )
 
-    _ = trace
+    _ = (trace, history)
     return routes

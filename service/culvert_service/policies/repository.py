@@ -2,53 +2,94 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from culvert_db import (
     Device,
+    GatewayHealth,
     Group,
     GroupMember,
     Policy,
     PolicyResource,
+    PolicyUse,
     Resource,
     ResourceGateway,
     User,
 )
-from culvert_db.text import by_code_point
+from culvert_db.text import by_code_point, folded
 from culvert_proto.dns_name import candidates
-from sqlalchemy import ScalarSelect, Text, bindparam, delete, func, or_, select, true
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy import (
+    ScalarSelect,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.repository import POLICIES, concerns
+from culvert_service.decision.repository import POLICIES, as_of, concerns
 from culvert_service.resources.repository import name_contains, select_matching
-from culvert_service.rest.page import Cut, contains_text
+from culvert_service.rest.page import NEVER, Cut, Order, Sort, contains_text
 
 # The ids of a policy's group and person, of which one is None.
 Subject = tuple[int | None, int | None]
 Subjects = tuple[Subject, ...]
 
-_WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
+_WHOLE = (
+    joinedload(Policy.group),
+    joinedload(Policy.user),
+    selectinload(Policy.resources),
+    joinedload(Policy.use),
+)
+
+UNUSED_DAYS = 90
+_KEPT_FROM = func.now() - datetime.timedelta(days=UNUSED_DAYS)
+_KEPT_FROM_DAY = func.date(func.timezone("UTC", _KEPT_FROM))
+_IS_UNUSED = and_(
+    Policy.created_at < _KEPT_FROM,
+    ~exists().where(
+        PolicyUse.policy_id == Policy.id,
+        or_(PolicyUse.counted_from >= _KEPT_FROM, PolicyUse.last_used_on >= _KEPT_FROM_DAY),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A filter of policies: `q` in a name of the policy, its people or its resources. None: any."""
+    """A filter of policies: `q` in a name of the policy, its people or its resources. None: any.
+
+    `unused`: only those that nobody has used for UNUSED_DAYS.
+    """
 
     q: str | None = None
     group: str | None = None
     resource: str | None = None
+    unused: bool = False
 
 
-async def groups(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Group]:
+BY_GROUP_NAME = Order(Group.name, str)
+_MEMBERS = select(func.count()).where(GroupMember.group_id == Group.id).correlate(Group).scalar_subquery()
+GROUP_ORDERS = {"name": BY_GROUP_NAME, "members": Order(_MEMBERS, int)}
+
+
+async def groups(session: AsyncSession, sort: Sort, q: str | None) -> list[Group]:
     """Without their members."""
     query = select(Group)
     if q is not None:
         query = query.where(or_(contains_text(q, Group.name), Group.members.any(contains_text(q, User.name))))
-    return (await session.scalars(cut.of(query, Group.name))).all()
+    return await sort.entities(session, query)
 
 
 async def group_alone(session: AsyncSession, name: str) -> Group | None:
@@ -99,7 +140,28 @@ async def lock_group(session: AsyncSession, name: str) -> int | None:
     return await session.scalar(select(Group.version).where(Group.name == name).with_for_update())
 
 
-async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[Policy]:
+BY_POLICY_NAME = Order(Policy.name, str)
+# The policy's group or person, as screens show it.
+_SUBJECT = func.coalesce(
+    select(Group.name).where(Group.id == Policy.group_id).correlate(Policy).scalar_subquery(),
+    select(func.coalesce(User.display_name, User.name))
+    .where(User.id == Policy.user_id)
+    .correlate(Policy)
+    .scalar_subquery(),
+)
+_LAST_USED = (
+    select(PolicyUse.last_used_on).where(PolicyUse.policy_id == Policy.id).correlate(Policy).scalar_subquery()
+)
+POLICY_ORDERS = {
+    "name": BY_POLICY_NAME,
+    "subject": Order(folded(_SUBJECT), str),
+    "last_used": Order(
+        func.coalesce(func.timezone("UTC", cast(_LAST_USED, TIMESTAMP)), NEVER), datetime.datetime
+    ),
+}
+
+
+async def policies(session: AsyncSession, sort: Sort, sought: Sought) -> list[Policy]:
     query = select(Policy).options(*_WHOLE)
     if sought.q is not None:
         in_names = (
@@ -112,7 +174,21 @@ async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[
         query = query.where(Policy.group.has(Group.name == sought.group))
     if sought.resource is not None:
         query = query.where(Policy.resources.any(Resource.name == sought.resource))
-    return (await session.scalars(cut.of(query, Policy.name))).all()
+    if sought.unused:
+        query = query.where(_IS_UNUSED)
+    return await sort.entities(session, query)
+
+
+async def list_unused(session: AsyncSession, policies: Collection[int]) -> Set[int]:
+    """The ids, among these policies' ids, of those that nobody has used for UNUSED_DAYS."""
+    return set(await session.scalars(select(Policy.id).where(Policy.id.in_(policies), _IS_UNUSED)))
+
+
+async def count_uses_again(session: AsyncSession, policy: int) -> None:
+    """From now on: a policy that was changed is as young as a new one."""
+    values = {"policy_id": policy, "counted_from": func.now()}
+    again = insert(PolicyUse).values(values)
+    await session.execute(again.on_conflict_do_update(index_elements=["policy_id"], set_=values))
 
 
 async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
@@ -236,9 +312,9 @@ class Traced:
 
 
 async def read_traced(
-    session: AsyncSession, user: str, fqdn: str, device_id: uuid.UUID | None
+    session: AsyncSession, user: str, fqdn: str, device_id: uuid.UUID | None, at: datetime.datetime | None
 ) -> Sequence[Traced]:
-    """The person's devices, or only the given one if it is the person's."""
+    """The person's devices, or only the given one if it is the person's; as they were at `at`."""
     query = (
         select(Device, Resource, POLICIES)
         .join(Device.user)
@@ -249,18 +325,37 @@ async def read_traced(
     )
     if device_id is not None:
         query = query.where(Device.id == device_id)
-    return [Traced(*row) for row in await session.execute(query)]
+    return [Traced(*row) for row in await session.execute(as_of(query, at, user))]
 
 
-async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[ResourceGateway]:
-    """The resource's gateways in order, each with its row loaded."""
+_NAMED_AT_MOST = 5
+
+
+async def names_beginning(session: AsyncSession, label: str, at: datetime.datetime | None) -> Sequence[str]:
+    """The names of resources at `at` with this first label; the first five, if there are more."""
+    first = func.split_part(Resource.fqdn, ".", 1) == label
+    query = select(Resource.fqdn).where(first).order_by(by_code_point(Resource.fqdn)).limit(_NAMED_AT_MOST)
+    return (await session.scalars(as_of(query, at, ""))).all()
+
+
+async def user_at(session: AsyncSession, name: str, at: datetime.datetime | None) -> int | None:
+    """The person's id at `at`."""
+    return await session.scalar(as_of(select(User.id).where(User.name == name), at, name))
+
+
+async def gateways_of(
+    session: AsyncSession, fqdn: str, at: datetime.datetime | None
+) -> Sequence[tuple[ResourceGateway, bool]]:
+    """The resource's gateways in order at `at`, each with its row loaded and whether its owner had reached it."""
     query = (
-        select(ResourceGateway)
-        .options(joinedload(ResourceGateway.gateway))
+        select(ResourceGateway, func.coalesce(GatewayHealth.online, false()))
+        .join(ResourceGateway.gateway)
+        .options(contains_eager(ResourceGateway.gateway))
+        .outerjoin(GatewayHealth, GatewayHealth.gateway_id == ResourceGateway.gateway_id)
         .where(ResourceGateway.resource_id == _select_resource(fqdn))
         .order_by(ResourceGateway.position)
     )
-    return (await session.scalars(query)).all()
+    return [(row[0], row[1]) for row in await session.execute(as_of(query, at, ""))]
 
 
 def _select_resource(fqdn: str) -> ScalarSelect[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
-from typing import Annotated, Literal, Self
+from datetime import date, datetime
+from typing import Annotated, ClassVar, Literal, Self
 
 from culvert_proto import typed_text
 from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
@@ -12,8 +12,9 @@ from culvert_proto.dns_name import make_readable
 from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, model_validator
 
+from culvert_service.decision.assertions import AssertionOut
 from culvert_service.decision.conditions import Check, Conditions
-from culvert_service.identity.schemas import UserName
+from culvert_service.identity.schemas import SomePeopleOut, UserName
 
 GroupName = Annotated[str, Field(pattern=NAME_PATTERN)]
 ResourceName = GroupName
@@ -39,18 +40,14 @@ class GroupIn(BaseModel):
 
 
 class GroupOut(BaseModel):
-    """All members, however many they are."""
+    """All members, however many they are. `display_names`: of the members that have one, by login name."""
+
+    observed: ClassVar = frozenset(("display_names",))
 
     name: GroupName
     members: list[UserName]
+    display_names: dict[UserName, str]
     created_at: datetime
-
-
-class SomePeopleOut(BaseModel):
-    """A count, and the first names."""
-
-    count: int
-    first: list[str]
 
 
 class GroupSummaryOut(BaseModel):
@@ -78,10 +75,42 @@ class PolicyIn(BaseModel):
         return self
 
 
+class UsageOut(BaseModel):
+    """`last_used_on`: the last day (UTC) on which the policy permitted a tunnel; null: none since `counted_from`.
+
+    `is_unused`: nobody has used it for 90 days; a policy that was added or changed within these days is never unused.
+    """
+
+    last_used_on: date | None
+    counted_from: datetime
+    is_unused: bool
+
+
 class PolicyOut(PolicyIn):
+    observed: ClassVar = frozenset(("user_display_name", "usage"))
+
     # A policy of an earlier release may have any name.
     name: PolicyName
+    user_display_name: str | None
     created_at: datetime
+    usage: UsageOut
+
+
+class AssertionIn(BaseModel):
+    """That `user`, or the members of `group`, can reach `name` (`reaches`), or that they cannot."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user: UserName | None = None
+    group: GroupName | None = None
+    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,254}$")]
+    reaches: bool
+
+    @model_validator(mode="after")
+    def _is_about_one(self) -> Self:
+        if (self.group is None) == (self.user is None):
+            raise ValueError(Phrase("name either a group or a user"))
+        return self
 
 
 class GrantOut(BaseModel):
@@ -119,10 +148,14 @@ class ClosedOut(BaseModel):
 
 
 class EffectOut(ClosedOut):
-    """The effect of a change: people who gain or lose access to a resource. Conditions are not considered."""
+    """The effect of a change: people who gain or lose access to a resource. Conditions are not considered.
+
+    `breaks`: the assertions for which the change would be refused.
+    """
 
     gain: SomePeopleOut
     lose: SomePeopleOut
+    breaks: list[AssertionOut]
 
 
 class GroupUseOut(EffectOut):
@@ -146,17 +179,26 @@ class StepOut(BaseModel):
     weight: int | None
 
 
+class HistoryOut(BaseModel):
+    """`since`: the earliest time about which GET /access can decide."""
+
+    since: datetime
+
+
 class TraceOut(BaseModel):
-    """The decision that OpenTunnel of this device would get now, with all steps."""
+    """The decision that OpenTunnel of this device would get, with all steps."""
 
     device_id: uuid.UUID
     device: str
     # The device's address in this decision; null: it has not been seen yet.
     address: str | None
+    # The resource that carries the name, if any.
+    resource: ResourceName | None
     verdict: Literal["permit", "deny"]
     gateways: list[str]
     permitted_until: datetime | None
     reason: str | None
     message: str | None
+    # The person's own; the acts of an administrator are the console's.
     remedy: str | None
     steps: list[StepOut]

@@ -1,4 +1,4 @@
-"""Groups and policies. Each change closes tunnels that are no longer permitted before it returns."""
+"""Groups and policies. A change keeps the assertions, and closes tunnels that are no longer permitted before it returns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.repository import display_names
 from culvert_service.audit.transaction import begin
+from culvert_service.decision.assertions import kept
 from culvert_service.decision.conditions import Conditions
+from culvert_service.identity.schemas import SHOWN, SomePeopleOut
 from culvert_service.policies import repository
-from culvert_service.policies.effect import SHOWN, Effects
+from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
     ClosedOut,
@@ -27,11 +30,11 @@ from culvert_service.policies.schemas import (
     GroupUseOut,
     PolicyIn,
     PolicyOut,
-    SomePeopleOut,
+    UsageOut,
 )
 from culvert_service.resources.repository import users_named
 from culvert_service.rest.field import FieldError
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.tunnels.enforcement import Enforcement
 
@@ -50,10 +53,11 @@ class Groups:
         return await self.get(asked.name)
 
     async def replace(self, by: Actor, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
-        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        """Raises the same, VERSION_NEEDED, VERSION_STALE or ASSERTION_BROKEN."""
         async with begin(self._database, by) as transaction:
             await _check_group_version(transaction.session, name, seen)
-            await _write_group(transaction.session, name, asked)
+            async with kept(transaction.session):
+                await _write_group(transaction.session, name, asked)
             told = {"name": asked.name} | _members(asked.members)
             transaction.audit(Line("group.replace", f"group/{name}", told))
         await self._enforcement.enforce()
@@ -76,10 +80,10 @@ class Groups:
         effect = await self._effects.of(lambda session: _resources_of(session, name), change)
         return GroupUseOut(**dict(effect), policies_deleted=policies)
 
-    async def list(self, page: Page, q: str | None) -> list[GroupSummaryOut]:
+    async def list(self, page: Page, q: str | None, sort: str) -> list[GroupSummaryOut]:
+        order = Sort(page, repository.GROUP_ORDERS, sort, repository.BY_GROUP_NAME)
         async with self._database() as session:
-            found = page.cut(await repository.groups(session, page.by(str), q), lambda group: (group.name,))
-            return await _summaries(session, found)
+            return await _summaries(session, await repository.groups(session, order, q))
 
     async def get(self, name: str) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
@@ -90,21 +94,23 @@ class Groups:
     async def replace_members(
         self, by: Actor, name: str, names: Sequence[str], seen: MayMatch
     ) -> tuple[GroupOut, int]:
-        """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+        """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE or ASSERTION_BROKEN."""
         async with begin(self._database, by) as transaction:
             await _check_group_version(transaction.session, name, seen)
-            await _write_group(transaction.session, name, GroupIn(name=name, members=list(names)))
+            async with kept(transaction.session):
+                await _write_group(transaction.session, name, GroupIn(name=name, members=list(names)))
             transaction.audit(Line("group.members", f"group/{name}", _members(names)))
         await self._enforcement.enforce()
         return await self.get(name)
 
     async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupSummaryOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+        """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE or ASSERTION_BROKEN."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             await _check_group_version(session, name, seen)
             group, user = await _group_alone(session, name), await _user(session, member)
-            await repository.add_member(session, group.id, user.id)
+            async with kept(session):
+                await repository.add_member(session, group.id, user.id)
             transaction.audit(Line("group.add", f"group/{name}", {"user": member}))
         await self._enforcement.enforce()
         async with self._database() as session:
@@ -118,14 +124,16 @@ class Groups:
             session = transaction.session
             await _check_group_version(session, name, seen)
             group, user = await _group_alone(session, name), await _user(session, member)
-            await repository.remove_member(session, group.id, user.id)
+            async with kept(session):
+                await repository.remove_member(session, group.id, user.id)
             transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
             await _check_group_version(transaction.session, name, seen)
-            await transaction.session.delete(await _group(transaction.session, name))
+            async with kept(transaction.session):
+                await transaction.session.delete(await _group(transaction.session, name))
             transaction.audit(Line("group.delete", f"group/{name}"))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
@@ -141,7 +149,7 @@ class Policies:
         return await self._write(by, None, asked, MayMatch())
 
     async def replace(self, by: Actor, name: str, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
-        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        """Raises the same, VERSION_NEEDED, VERSION_STALE or ASSERTION_BROKEN."""
         return await self._write(by, name, asked, seen)
 
     async def preview(self, name: str | None, asked: PolicyIn) -> EffectOut:
@@ -164,21 +172,25 @@ class Policies:
 
         return await self._effects.of(concerned, change)
 
-    async def list(self, page: Page, sought: Sought) -> list[PolicyOut]:
+    async def list(self, page: Page, sought: Sought, sort: str) -> list[PolicyOut]:
+        order = Sort(page, repository.POLICY_ORDERS, sort, repository.BY_POLICY_NAME)
         async with self._database() as session:
-            found = await repository.policies(session, page.by(str), sought)
-        return [_policy_out(policy) for policy in page.cut(found, lambda policy: (policy.name,))]
+            found = await repository.policies(session, order, sought)
+            unused = await repository.list_unused(session, [policy.id for policy in found])
+        return [_policy_out(policy, is_unused=policy.id in unused) for policy in found]
 
     async def get(self, name: str) -> tuple[PolicyOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             policy = await _policy(session, name)
-        return _policy_out(policy), policy.version
+            unused = await repository.list_unused(session, [policy.id])
+        return _policy_out(policy, is_unused=policy.id in unused), policy.version
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
             await _check_policy_version(transaction.session, name, seen)
-            await transaction.session.delete(await _policy(transaction.session, name))
+            async with kept(transaction.session):
+                await transaction.session.delete(await _policy(transaction.session, name))
             transaction.audit(Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
@@ -188,7 +200,10 @@ class Policies:
         async with begin(self._database, by) as transaction:
             if name is not None:
                 await _check_policy_version(transaction.session, name, seen)
-            policy = await _write_policy(transaction.session, name, asked)
+            async with kept(transaction.session):
+                policy = await _write_policy(transaction.session, name, asked)
+            if name is not None:
+                await repository.count_uses_again(transaction.session, policy.id)
             transaction.audit(_line(name, policy, asked))
         await self._enforcement.enforce()
         return await self.get(asked.name)
@@ -261,7 +276,7 @@ async def _check_group_version(session: AsyncSession, name: str, seen: MayMatch)
     version = await repository.lock_group(session, name)
     if version is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The group {name}", name=name))
-    seen.check(f"The group {name}", version)
+    seen.check(Phrase("The group {name}", name=name), version)
 
 
 async def _check_policy_version(session: AsyncSession, name: str, seen: MayMatch) -> None:
@@ -269,7 +284,7 @@ async def _check_policy_version(session: AsyncSession, name: str, seen: MayMatch
     version = await repository.lock_policy(session, name)
     if version is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The policy {name}", name=name))
-    seen.check(f"The policy {name}", version)
+    seen.check(Phrase("The policy {name}", name=name), version)
 
 
 async def _group(session: AsyncSession, name: str, pointer: str = "") -> Group:
@@ -289,10 +304,11 @@ async def _group_alone(session: AsyncSession, name: str) -> Group:
 
 async def _summaries(session: AsyncSession, groups: Sequence[Group]) -> list[GroupSummaryOut]:
     members = await repository.some_members(session, [group.id for group in groups], SHOWN)
+    named = await display_names(session, {name for _, first in members.values() for name in first})
     found: list[GroupSummaryOut] = []
     for group in groups:
         count, first = members.get(group.id, (0, []))
-        some = SomePeopleOut(count=count, first=first)
+        some = SomePeopleOut.of(count, first, named)
         found.append(GroupSummaryOut(name=group.name, members=some, created_at=group.created_at))
     return found
 
@@ -323,17 +339,29 @@ async def _resources(session: AsyncSession, names: Sequence[str]) -> list[Resour
 
 def _group_out(group: Group) -> GroupOut:
     return GroupOut(
-        name=group.name, members=[user.name for user in group.members], created_at=group.created_at
+        name=group.name,
+        members=[user.name for user in group.members],
+        display_names={
+            user.name: user.display_name for user in group.members if user.display_name is not None
+        },
+        created_at=group.created_at,
     )
 
 
-def _policy_out(policy: Policy) -> PolicyOut:
+def _policy_out(policy: Policy, *, is_unused: bool) -> PolicyOut:
+    use = policy.use
     return PolicyOut(
         name=policy.name,
         enabled=policy.enabled,
         group=policy.group.name if policy.group else None,
         user=policy.user.name if policy.user else None,
+        user_display_name=policy.user.display_name if policy.user else None,
         resources=[resource.name for resource in policy.resources],
         conditions=Conditions.model_validate(policy.conditions),
         created_at=policy.created_at,
+        usage=UsageOut(
+            last_used_on=use.last_used_on if use else None,
+            counted_from=use.counted_from if use else policy.created_at,
+            is_unused=is_unused,
+        ),
     )

@@ -1,4 +1,7 @@
-"""The access tracer: runs the decision of OpenTunnel without opening a tunnel, and returns every step."""
+"""The access tracer: runs the decision of OpenTunnel without opening a tunnel, and returns every step.
+
+A decision about the past reads the rows as they were then. The settings, the code and its time zones are today's.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import datetime
 import uuid
 from collections.abc import Callable, Sequence
 
-from culvert_db import Database, Gateway, ResourceGateway
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason, dns_name
 from culvert_proto.phrases import Phrase
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Check, Denial
 from culvert_service.decision.decision import AccessStep, Decision, GatewayFact, Permit, decide
+from culvert_service.decision.repository import history_begin
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.policies import repository
 from culvert_service.policies.repository import Traced
@@ -43,28 +48,70 @@ class Tracer:
         address: str | None,
         gateway: str,
         language: str,
+        at: datetime.datetime | None = None,
     ) -> list[TraceOut]:
-        """The decision for each device of the person. `address` None: the device's last address. Raises CulvertError
-        NOT_FOUND or REQUEST_INVALID. `language`: of the sentences.
+        """The decision for each device of the person, now or at `at`. `address` None: the device's last address.
+        `language`: of the sentences. Raises CulvertError NOT_FOUND, REQUEST_INVALID or HISTORY_NOT_KEPT.
         """
         fqdn = _parse_name(name)
         async with self._database() as session:
-            if await repository.user(session, user) is None:
+            if at is not None:
+                await self._check_time(session, at)
+            if await repository.user_at(session, user, at) is None:
                 raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=user))
-            found = await repository.read_traced(session, user, fqdn, device_id)
-            serving = await repository.gateways_of(session, fqdn)
+            if "." not in fqdn:
+                fqdn = await self._complete(session, fqdn, at)
+            found = await repository.read_traced(session, user, fqdn, device_id, at)
+            serving = await repository.gateways_of(session, fqdn, at)
         if device_id is not None and not found:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id} of {user}")
-        return [self._one(traced, fqdn, address, serving, gateway, language) for traced in found]
+            raise CulvertError(
+                Reason.NOT_FOUND, what=Phrase("The device {name} of {user}", name=device_id, user=user)
+            )
+        gateways = [
+            GatewayFact(
+                it.gateway.name,
+                self._fleet.is_online(it.gateway.name) if at is None else online,
+                it.gateway.draining_since is not None,
+                it.weight,
+            )
+            for it, online in serving
+        ]
+        now = at or self._now()
+        return [self._one(traced, fqdn, address, gateways, gateway, language, now) for traced in found]
+
+    async def begin(self) -> datetime.datetime:
+        """The earliest time about which `trace` can decide."""
+        async with self._database() as session:
+            return await history_begin(session)
+
+    async def _check_time(self, session: AsyncSession, at: datetime.datetime) -> None:
+        if at > self._now():
+            raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("at: must not be in the future"))
+        if at < (begin := await history_begin(session)):
+            since = begin.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+            raise CulvertError(Reason.HISTORY_NOT_KEPT, since=since)
+
+    async def _complete(self, session: AsyncSession, label: str, at: datetime.datetime | None) -> str:
+        """The name of the one resource that begins with this label; the label, if none does.
+
+        Raises CulvertError REQUEST_INVALID if several do.
+        """
+        names = await repository.names_beginning(session, label, at)
+        if len(names) < 2 or label in names:
+            return label if label in names or not names else names[0]
+        listed = ", ".join(map(dns_name.make_readable, names))
+        why = Phrase("{name} is short for several resources: {names}", name=label, names=listed)
+        raise CulvertError(Reason.REQUEST_INVALID, why=why)
 
     def _one(
         self,
         traced: Traced,
         fqdn: str,
         address: str | None,
-        serving: Sequence[ResourceGateway],
+        gateways: Sequence[GatewayFact],
         pinned: str,
         language: str,
+        now: datetime.datetime,
     ) -> TraceOut:
         device, resource = traced.device, traced.resource
         source = address or device.last_seen_address
@@ -72,26 +119,27 @@ class Tracer:
             facts.asker(device, device.user, source),
             fqdn,
             facts.target(resource, traced.policies, approval=self._approval) if resource else None,
-            [self._fact(it.gateway, it.weight) for it in serving],
+            gateways,
             pinned,
-            self._now(),
+            now,
         )
-        return _out(device.id, device.name, source, decision, language)
-
-    def _fact(self, gateway: Gateway, weight: int | None) -> GatewayFact:
-        online = self._fleet.is_online(gateway.name)
-        return GatewayFact(gateway.name, online, gateway.draining_since is not None, weight)
+        return _out(device.id, device.name, source, resource and resource.name, decision, language)
 
 
 def _parse_name(name: str) -> str:
     try:
         return dns_name.parse(name)
     except dns_name.NameInvalidError as error:
-        raise CulvertError(Reason.REQUEST_INVALID, why=f"name: {error}") from None
+        raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("name: {why}", why=error)) from None
 
 
 def _out(
-    device_id: uuid.UUID, device: str, address: str | None, decision: Decision, language: str
+    device_id: uuid.UUID,
+    device: str,
+    address: str | None,
+    resource: str | None,
+    decision: Decision,
+    language: str,
 ) -> TraceOut:
     permit = decision.verdict if isinstance(decision.verdict, Permit) else None
     error = decision.verdict.error() if isinstance(decision.verdict, Denial) else None
@@ -100,6 +148,7 @@ def _out(
         device_id=device_id,
         device=device,
         address=address,
+        resource=resource,
         verdict="permit" if permit else "deny",
         gateways=list(permit.gateways) if permit else [],
         permitted_until=permit.until if permit else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from culvert_proto.contract import NAME_PATTERN
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.audit.caller import By
@@ -34,10 +35,14 @@ def router(api: Api, resources: Resources, effects: ResourceEffects) -> APIRoute
     ) -> list[ResourceOut]:
         return await resources.list(page, q, gateway, sort)
 
-    @routes.post("/preview", summary="Preview the effect of publishing a resource, without a change")
-    async def preview(asked: ResourceIn) -> PreviewOut:
-        """The preview is refused for the same reasons as the publication."""
-        return await effects.preview(asked)
+    @routes.post(
+        "/preview", summary="Preview the effect of a resource, or of its replacement, without a change"
+    )
+    async def preview(
+        asked: ResourceIn, replaces: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
+    ) -> PreviewOut:
+        """The preview is refused for the same reasons as the change, except broken assertions, which it lists."""
+        return await effects.preview(replaces, asked)
 
     @routes.get("/{name}", summary="Show a resource")
     async def get(name: str, response: Response) -> ResourceOut:

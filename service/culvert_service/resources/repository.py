@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from culvert_db import (
     DnsZone,
+    DnsZoneResource,
     Gateway,
     GroupMember,
     Policy,
@@ -19,7 +21,7 @@ from culvert_db import (
     Tunnel,
     User,
 )
-from culvert_db.text import by_code_point
+from culvert_db.text import by_code_point, folded
 from culvert_proto.dns_name import normalise_search
 from sqlalchemy import (
     BindParameter,
@@ -36,7 +38,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
-from culvert_service.rest.page import Cut, Order, contains_text
+from culvert_service.rest.page import Order, Sort, contains_text
+
+_Query = TypeVar("_Query", bound=Select[*tuple[Any, ...]])
 
 
 def select_matching(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
@@ -58,7 +62,7 @@ def name_contains(text: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A zone in which a new resource is published: none with an explicit list of resources."""
+    """A zone as a resource sees it. `only`: empty for a zone whose list of resources lacks it."""
 
     name: str
     origin: str
@@ -74,28 +78,21 @@ class Use:
     site_tunnels: list[str]
 
 
-ORDERS: dict[str, Order[Resource]] = {
-    "fqdn": Order(Resource.fqdn, str, lambda it: it.fqdn),
-    "owner": Order(Resource.owner, str, lambda it: it.owner),
-    "created": Order(Resource.created_at, datetime.datetime, lambda it: it.created_at),
+BY_ID = Order(Resource.id, int)
+ORDERS = {
+    "fqdn": Order(Resource.fqdn, str),
+    "owner": Order(folded(Resource.owner), str),
+    "created": Order(Resource.created_at, datetime.datetime),
 }
 
 
-async def resources(
-    session: AsyncSession,
-    cut: Cut,
-    q: str | None,
-    gateway: str | None,
-    order: Order[Resource],
-    *,
-    falling: bool,
-) -> Sequence[Resource]:
+async def resources(session: AsyncSession, sort: Sort, q: str | None, gateway: str | None) -> list[Resource]:
     query = _whole()
     if q is not None:
         query = query.where(or_(name_contains(q), contains_text(q, Resource.owner)))
     if gateway is not None:
         query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
-    return (await session.scalars(cut.of(query, order.column, Resource.id, falling=falling))).all()
+    return await sort.entities(session, query)
 
 
 async def by_name(session: AsyncSession, name: str) -> Resource | None:
@@ -158,12 +155,48 @@ async def users_named(session: AsyncSession, names: Sequence[str]) -> dict[str, 
     return {user.name: user for user in found}
 
 
-async def zones(session: AsyncSession) -> list[Zone]:
-    query = select(DnsZone).order_by(by_code_point(DnsZone.name))
+async def zones(session: AsyncSession, resource_id: int) -> list[Zone]:
+    listed = exists().where(DnsZoneResource.zone_id == DnsZone.id, DnsZoneResource.resource_id == resource_id)
+    query = select(DnsZone, or_(DnsZone.all_resources, listed)).order_by(by_code_point(DnsZone.name))
     return [
-        Zone(it.name, it.origin, None if it.all_resources else frozenset(), it.retiring)
-        for it in await session.scalars(query)
+        Zone(it.name, it.origin, None if takes else frozenset(), it.retiring)
+        for it, takes in await session.execute(query)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A resource as it is published and used. `moving`: the number of its tunnels that have to leave their gateway."""
+
+    fqdn: str
+    targets: Sequence[Mapping[str, Any]]
+    zones: Sequence[Zone]
+    people: frozenset[str]
+    tunnels: int
+    moving: int
+
+
+async def state(session: AsyncSession, name: str) -> State | None:
+    query = select(Resource.id, Resource.fqdn, Resource.targets).where(Resource.name == name)
+    found = (await session.execute(query)).one_or_none()
+    if found is None:
+        return None
+    number, fqdn, targets = found
+    tunnels = select(func.count(), func.count().filter(Tunnel.led_away))
+    count = (await session.execute(tunnels.where(Tunnel.resource_id == number, Tunnel.stays()))).one()
+    people = frozenset(await session.scalars(_permitted(select(User.name).distinct(), number)))
+    return State(fqdn, targets, await zones(session, number), people, count[0], count[1])
+
+
+def _permitted(people: _Query, resource_id: int) -> _Query:
+    """Restrict the query to people whom an enabled policy permits to reach the resource."""
+    in_group = exists().where(GroupMember.group_id == Policy.group_id, GroupMember.user_id == User.id)
+    return (
+        people.select_from(Policy)
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .join(User, or_(Policy.user_id == User.id, in_group))
+        .where(PolicyResource.resource_id == resource_id, Policy.enabled)
+    )
 
 
 async def use(session: AsyncSession, name: str) -> Use | None:
@@ -171,14 +204,7 @@ async def use(session: AsyncSession, name: str) -> Use | None:
     if number is None:
         return None
     tunnels = select(func.count()).where(Tunnel.resource_id == number, Tunnel.stays())
-    in_group = exists().where(GroupMember.group_id == Policy.group_id, GroupMember.user_id == User.id)
-    people = (
-        select(func.count(User.id.distinct()))
-        .select_from(Policy)
-        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
-        .join(User, or_(Policy.user_id == User.id, in_group))
-        .where(PolicyResource.resource_id == number, Policy.enabled)
-    )
+    people = _permitted(select(func.count(User.id.distinct())), number)
     other = aliased(PolicyResource)
     elsewhere = exists().where(other.policy_id == Policy.id, other.resource_id != number)
     deleted = (

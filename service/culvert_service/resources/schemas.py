@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from culvert_service.decision.assertions import AssertionOut
+from culvert_service.identity.schemas import SomePeopleOut
 from culvert_service.resources.target import Target
 
 
@@ -110,26 +112,36 @@ class DeletedOut(BaseModel):
 
 
 class PublishedOut(BaseModel):
-    """The record types under the resource's name, in a zone or view."""
+    """The record types under the resource's name, in a zone or view. `display_name`: that name as people read it."""
 
     zone: str
     origin: str
     types: list[str]
+    display_name: str
 
 
 class PreviewOut(BaseModel):
-    """The records that would be published, and the people who would get an own policy."""
+    """The effect of a publication or a change: records that would be written (`records`) or removed (`withdrawn`),
+    people whom an enabled policy would permit from then on (`gain`) or no longer (`lose`), whatever its conditions;
+    tunnels that would close or move to another gateway; and assertions for which it would be refused (`breaks`).
+    """
 
     records: list[PublishedOut]
-    people: list[str]
+    withdrawn: list[PublishedOut]
+    gain: SomePeopleOut
+    lose: SomePeopleOut
+    tunnels_closed: int
+    tunnels_moved: int
+    breaks: list[AssertionOut]
 
 
 class UseOut(BaseModel):
     """A resource's dependents: open tunnels, people whom an enabled policy permits, policies that would be deleted with
-    it; site tunnels that carry it, and so prevent its deletion.
+    it; site tunnels that carry it, and assertions that would break (`breaks`), which prevent its deletion.
     """
 
     tunnels: int
     people: int
     policies_deleted: list[str]
     site_tunnels: list[str]
+    breaks: list[AssertionOut]

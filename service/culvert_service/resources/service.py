@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from culvert_db import Database, Policy, Resource, ResourceGateway
@@ -16,13 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
+from culvert_service.decision.assertions import kept
 from culvert_service.gateways.record import check_serves
+from culvert_service.gateways.repository import have_servers_found
 from culvert_service.identity.tunnels import LockedTunnels, Permissions
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
 from culvert_service.rest.field import FieldError, to_field_error
-from culvert_service.rest.page import Page, choose
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
 
@@ -95,11 +97,12 @@ class Resources:
         self._zones = managed_zones
 
     async def create(self, by: Actor, asked: ResourceIn) -> tuple[ResourceOut, int]:
-        """Returns the resource and its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or
-        ALREADY_EXISTS.
+        """Returns the resource and its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND,
+        ALREADY_EXISTS or ASSERTION_BROKEN.
         """
         async with begin(self._database, by) as transaction:
-            await self.insert(transaction.session, asked)
+            async with kept(transaction.session):
+                await self.insert(transaction.session, asked)
             transaction.audit(_line("resource.create", asked))
         self._hub.profiles_changed()
         return await self.get(asked.name)
@@ -119,41 +122,52 @@ class Resources:
         self, by: Actor, name: str, asked: ResourceIn, seen: MayMatch
     ) -> tuple[ResourceOut, int]:
         """Raises as `create`, and VERSION_NEEDED, VERSION_STALE or RESOURCE_IN_USE."""
-        if asked.name != name:
-            raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
-        try:
-            async with begin(self._database, by) as transaction:
-                session = transaction.session
-                await self._check_zone(session, asked)
-                resource = await _lock(session, name, seen)
-                carried = await self._site_tunnels.hold(session, resource.id)
-                serving = await _find_serving(session, asked)
-                tunnels = await self._refit.lock_to_resource(transaction, resource.id, name)
-                for field, value in _fields(asked).items():
-                    setattr(resource, field, value)
-                await repository.replace_gateways(session, resource.id, serving)
-                closed = await tunnels.close_unfit()
-                followed = await self._site_tunnels.follow(transaction, name, carried)
-                shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
-                await repository.withdraw(session, resource.id, shown - set(asked.users))
-                added = [person for person in asked.users if person not in shown]
-                session.add_all(await _make_policies(session, resource, added))
-                transaction.audit(_line("resource.replace", asked))
-        except IntegrityError as error:
-            raise _conflict_error(asked, error) from None
+        async with begin(self._database, by) as transaction:
+            async with kept(transaction.session):
+                closed, followed = await self.write(transaction, name, asked, seen)
+            transaction.audit(_line("resource.replace", asked))
         await closed.finish()
         await followed.finish()
         await self._permissions.enforce()
         self._hub.profiles_changed()
         return await self.get(name)
 
+    async def write(
+        self, transaction: Transaction, name: str, asked: ResourceIn, seen: MayMatch
+    ) -> tuple[AfterCommit, ChangedTunnels]:
+        """Replace the resource's rows and close the tunnels that do not fit any more, without a commit.
+
+        Raises the same errors as `replace`, except ASSERTION_BROKEN.
+        """
+        if asked.name != name:
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why=Phrase("a resource keeps its name; its fqdn may change")
+            )
+        session = transaction.session
+        try:
+            await self._check_zone(session, asked)
+            resource = await _lock(session, name, seen)
+            carried = await self._site_tunnels.hold(session, resource.id)
+            serving = await _find_serving(session, asked)
+            tunnels = await self._refit.lock_to_resource(transaction, resource.id, name)
+            for field, value in _fields(asked).items():
+                setattr(resource, field, value)
+            await repository.replace_gateways(session, resource.id, serving)
+            closed = await tunnels.close_unfit()
+            followed = await self._site_tunnels.follow(transaction, name, carried)
+            shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
+            await repository.withdraw(session, resource.id, shown - set(asked.users))
+            session.add_all(await _make_policies(session, resource, asked.users, shown))
+            await session.flush()
+        except IntegrityError as error:
+            raise _conflict_error(asked, error) from None
+        return closed, followed
+
     async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
         """The resources that contain `q` and are served by `gateway`."""
-        order, falling = choose(repository.ORDERS, sort)
+        order = Sort(page, repository.ORDERS, sort, repository.BY_ID)
         async with self._database() as session:
-            cut = page.by(order.kind, int)
-            found = await repository.resources(session, cut, q, gateway, order, falling=falling)
-            shown = page.cut(found, lambda resource: (order.of(resource), resource.id))
+            shown = await repository.resources(session, order, q, gateway)
             people = await repository.people_of(session, [resource.id for resource in shown])
         return [_out(resource, people.get(resource.id, [])) for resource in shown]
 
@@ -167,15 +181,16 @@ class Resources:
         return _out(resource, people.get(resource.id, [])), resource.version
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> DeletedOut:
-        """Raises CulvertError NOT_FOUND, VERSION_STALE or RESOURCE_IN_USE."""
+        """Raises CulvertError NOT_FOUND, VERSION_STALE, RESOURCE_IN_USE or ASSERTION_BROKEN."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             resource = await _lock(session, name, seen)
             await self._site_tunnels.check_free(session, resource.id, name)
             closed = await self._tunnels.close_to_resource(transaction, resource.id)
-            await session.delete(resource)
-            await session.flush()
-            await repository.delete_policies_without_resources(session)
+            async with kept(session):
+                await session.delete(resource)
+                await session.flush()
+                await repository.delete_policies_without_resources(session)
             transaction.audit(Line("resource.delete", f"resource/{name}", {"fqdn": resource.fqdn}))
         tunnels_closed = await closed.finish()
         self._hub.profiles_changed()
@@ -184,7 +199,15 @@ class Resources:
     async def _check_zone(self, session: AsyncSession, asked: ResourceIn) -> None:
         zones = await self._zones.read(session)
         if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in zones):
-            why = f"{asked.fqdn} is in none of the managed zones ({', '.join(zones) or 'there are none'})"
+            why = (
+                Phrase(
+                    "{name} is in none of the managed zones ({zones})",
+                    name=asked.fqdn,
+                    zones=", ".join(zones),
+                )
+                if zones
+                else Phrase("there are no managed zones yet")
+            )
             raise FieldError("/fqdn", Reason.REQUEST_INVALID, why=why)
 
 
@@ -192,7 +215,7 @@ async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
     resource = await repository.lock(session, name)
     if resource is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
-    seen.check(f"The resource {name}", resource.version)
+    seen.check(Phrase("The resource {name}", name=name), resource.version)
     return resource
 
 
@@ -214,9 +237,14 @@ def _fields(asked: ResourceIn) -> dict[str, Any]:
 async def _find_serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGateway]:
     gateways = await repository.gateways_named(session, asked.gateways)
     names = dict.fromkeys(asked.gateways)
-    serving = [_find(gateways, name, "gateway", f"/gateways/{at}") for at, name in enumerate(names)]
+    serving = [
+        _find(gateways, name, Phrase("The gateway {name}", name=name), f"/gateways/{at}")
+        for at, name in enumerate(names)
+    ]
     for gateway in serving:
-        check_serves(gateway, asked.name, [target.prefix for target in asked.targets], asked.suite)
+        prefixes = [target.prefix for target in asked.targets]
+        await have_servers_found(session, gateway, prefixes)
+        check_serves(gateway, asked.name, prefixes, asked.suite)
     return [
         ResourceGateway(gateway_id=gateway.id, position=position, weight=asked.weights.get(gateway.name))
         for position, gateway in enumerate(serving)
@@ -233,26 +261,36 @@ def _line(action: str, asked: ResourceIn) -> Line:
 
 
 def _conflict_error(asked: ResourceIn, error: IntegrityError) -> CulvertError:
-    named, opened = f"The resource {asked.name}", f"A resource that people open as {asked.fqdn}"
-    unique = {"uq_resources_name": ("/name", named), "uq_resources_fqdn": ("/fqdn", opened)}
-    return to_field_error(error, unique, f"A policy for {asked.name}")
+    unique = {
+        "uq_resources_name": ("/name", Phrase("The resource {name}", name=asked.name)),
+        "uq_resources_fqdn": ("/fqdn", Phrase("A resource that people open as {name}", name=asked.fqdn)),
+    }
+    return to_field_error(error, unique, Phrase("A policy for {name}", name=asked.name))
 
 
-async def _make_policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
-    users = await repository.users_named(session, people)
+async def _make_policies(
+    session: AsyncSession, resource: Resource, people: Sequence[str], present: Collection[str] = ()
+) -> list[Policy]:
+    """A policy for each of the people, except those in `present`, who have one."""
+    places: dict[str, int] = {}
+    for at, name in enumerate(people):
+        if name not in present:
+            places.setdefault(name, at)
+    users = await repository.users_named(session, list(places))
     return [
         Policy(
             name=f"{name} to {resource.name}",
-            user=_find(users, name, "user", f"/users/{at}"),
+            user=_find(users, name, Phrase("The user {name}", name=name), f"/users/{at}"),
             resources=[resource],
         )
-        for at, name in enumerate(dict.fromkeys(people))
+        for name, at in places.items()
     ]
 
 
-def _find(rows: dict[str, _Row], name: str, kind: str, pointer: str) -> _Row:
+def _find(rows: dict[str, _Row], name: str, what: Phrase, pointer: str) -> _Row:
+    """`what`: the missing row in words."""
     if name not in rows:
-        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The {kind} {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=what)
     return rows[name]
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Depends
 
-from culvert_service.rest.problem import REFUSALS
+from culvert_service.rest.problem import SAME_REFUSALS
+from culvert_service.rest.stored_text import LocalisedRoute
 
 PREFIX = "/api/v1"
 
@@ -23,4 +24,10 @@ class Api:
     ) -> APIRouter:
         """`checks`: further dependencies, which run after `check`."""
         dependencies = [Depends(check) for check in (self.check, *checks)]
-        return APIRouter(prefix=PREFIX + prefix, tags=[tag], dependencies=dependencies, responses=REFUSALS)
+        return APIRouter(
+            prefix=PREFIX + prefix,
+            tags=[tag],
+            dependencies=dependencies,
+            responses=SAME_REFUSALS,
+            route_class=LocalisedRoute,
+        )

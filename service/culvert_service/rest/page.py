@@ -10,15 +10,17 @@ import base64
 import datetime
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from culvert_db.text import by_code_point, contains
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import DNS_NAME_MAX
+from culvert_proto.phrases import Phrase
 from fastapi import Query, Request, Response
-from sqlalchemy import ColumnElement, Select, or_, tuple_
+from sqlalchemy import ColumnElement, Row, Select, or_, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.rest import strict_json
 
@@ -41,6 +43,8 @@ _Row = TypeVar("_Row")
 _Query = TypeVar("_Query", bound=Select[*tuple[Any, ...]])
 # A value of a sort column, as in a cursor.
 Key = str | int | datetime.datetime | uuid.UUID
+# In place of a time that is absent, because a cursor's values are never null: it sorts before all others.
+NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +95,39 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Order(Generic[_Row]):
-    """The sort order of a list. A leading `-` in a request reverses it.
-
-    `column` is never null; `of` returns a row's value of it, of type `kind`.
-    """
+class Order:
+    """A sort order of a list: a column that is never null, and the type of its values."""
 
     column: Any
     kind: type[Key]
-    of: Callable[[_Row], Key]
 
 
-def choose(orders: dict[str, Order[_Row]], asked: str) -> tuple[Order[_Row], bool]:
-    """The order, and whether it is descending."""
-    return orders[asked.removeprefix("-")], asked.startswith("-")
+class Sort:
+    """The requested page of a list, in the requested order."""
+
+    def __init__(self, page: Page, orders: Mapping[str, Order], asked: str, last: Order) -> None:
+        """`asked`: a name in `orders`; a leading `-` reverses it. `last`, of a unique column, sorts rows that are equal."""
+        order = orders[asked.removeprefix("-")]
+        self._page = page
+        self._orders = (last,) if order is last else (order, last)
+        self._falling = asked.startswith("-")
+
+    async def read(
+        self, session: AsyncSession, query: Select[*tuple[Any, ...]]
+    ) -> list[Row[*tuple[Any, ...]]]:
+        """The page's rows. Sets the Link header if there is a next page. Raises CulvertError REQUEST_INVALID.
+
+        The database gives the rows' sort values, because Python may fold the case of a letter in another way.
+        """
+        cut = self._page.by(*(order.kind for order in self._orders))
+        columns = [order.column for order in self._orders]
+        keys = [column.label(f"sort_{number}") for number, column in enumerate(columns)]
+        found = await session.execute(cut.of(query, *columns, falling=self._falling).add_columns(*keys))
+        return self._page.cut(found.all(), lambda row: tuple(row[-len(keys) :]))
+
+    async def entities(self, session: AsyncSession, query: Select[_Row]) -> list[_Row]:
+        """As `read`, of a query for one entity."""
+        return [row[0] for row in await self.read(session, query)]
 
 
 def contains_text(text: str, *columns: Any) -> ColumnElement[bool]:
@@ -126,7 +149,7 @@ def _decode(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
         values: Any = strict_json.parse(content, _CURSOR_MAX)
         return tuple(_key(value, kind) for value, kind in zip(values, kinds, strict=True))
     except (ValueError, TypeError, OverflowError):
-        why = "the cursor is not one that this list has given out"
+        why = Phrase("the cursor is not one that this list has given out")
         raise CulvertError(Reason.REQUEST_INVALID, why=why) from None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
@@ -39,7 +40,7 @@ class AsRead(Generic[_In, _Out]):
             return
         for name, sent in self._read.items():
             if not _same(shown, name, sent):
-                why = f"{name} is read-only. Leave it out, or send it as it was read"
+                why = Phrase("{name} is read-only. Leave it out, or send it as it was read", name=name)
                 raise FieldError(f"/{name}", Reason.REQUEST_INVALID, why=why)
 
     @classmethod

@@ -1,8 +1,23 @@
-"""A request's source address, and the mark of answers that must not be stored."""
+"""A request's source address, its times, and the mark of answers that must not be stored."""
 
 from __future__ import annotations
 
+import datetime
+from typing import Annotated
+
+from culvert_proto.phrases import Phrase
 from fastapi import Request
+from pydantic import AfterValidator, AwareDatetime
+
+
+def _utc(value: datetime.datetime) -> datetime.datetime:
+    try:
+        return value.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValueError(Phrase("must be within the years 1 to 9999 of UTC")) from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
 def source(request: Request) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Response, status
 
 from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Search
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.site_tunnels.schemas import SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
@@ -27,8 +27,12 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
         return tag(response, await tunnels.create(by, asked))
 
     @routes.get("", summary="List the tunnels between gateways")
-    async def list_all(page: Annotated[Page, Depends()]) -> list[SiteTunnelOut]:
-        return await tunnels.list(page)
+    async def list_all(
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        sort: Literal["name", "-name", "state", "-state", "keyed", "-keyed"] = "name",
+    ) -> list[SiteTunnelOut]:
+        return await tunnels.list(page, q, sort)
 
     @routes.get("/{name}", summary="Show a tunnel between gateways")
     async def get(name: str, response: Response) -> SiteTunnelOut:

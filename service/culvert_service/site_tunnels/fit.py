@@ -8,6 +8,7 @@ from itertools import product
 from culvert_db import Gateway, SiteTunnel
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import SELECTORS_MAX, Suite
+from culvert_proto.phrases import Phrase
 from culvert_proto.sa import check_allowed
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -33,7 +34,7 @@ async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
         try:
             await check(session, row)
         except CulvertError as error:
-            why = f"{row.name} ends at it, and {why_unfit(error)}"
+            why = Phrase("{name} ends at it, and {why}", name=row.name, why=why_unfit(error))
             raise CulvertError(Reason.GATEWAY_IN_USE, gateway=gateway.name, why=why) from None
 
 
@@ -47,7 +48,13 @@ async def _check_served(session: AsyncSession, row: SiteTunnel) -> None:
     names = {row.a.id: row.a.name, row.b.id: row.b.name}
     for one in row.carried:
         if (one.resource.id, one.gateway_id) not in serving:
-            raise _invalid(f"{names[one.gateway_id]} does not serve the resource {one.resource.name}")
+            raise _invalid(
+                Phrase(
+                    "{gateway} does not serve the resource {name}",
+                    gateway=names[one.gateway_id],
+                    name=one.resource.name,
+                )
+            )
 
 
 def _check_suite(row: SiteTunnel) -> None:
@@ -57,26 +64,46 @@ def _check_suite(row: SiteTunnel) -> None:
         raise _invalid(str(error)) from None
     for gateway in (row.a, row.b):
         permitted = [Suite(name) for name in gateway.legacy_suites]
-        check_allowed(suite, permitted, f"the gateway {gateway.name}")
+        check_allowed(suite, permitted, Phrase("the gateway {gateway}", gateway=gateway.name))
 
 
 def _check_amount(row: SiteTunnel) -> None:
     carried = len(flows_at(row, row.a))
     if not carried:
-        raise _invalid("no packet can fit targets of both ends: their families or protocols differ")
+        raise _invalid(Phrase("no packet can fit targets of both ends: their families or protocols differ"))
     if carried > SELECTORS_MAX:
-        raise _invalid(f"{carried} pairs of targets and ranges of ports; at most {SELECTORS_MAX}")
+        raise _invalid(
+            Phrase(
+                "{carried} pairs of targets and ranges of ports; at most {most}",
+                carried=carried,
+                most=SELECTORS_MAX,
+            )
+        )
 
 
 def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
     """Check that the near targets are behind the near gateway, and the far ones are not."""
     site = site_of(near)
     if strange := [it for it in place_of(row, near).prefixes() if not site.reaches(it)]:
-        raise _invalid(f"{near.name} has no neighbour in {strange[0]} on its LAN, and no router to it")
+        raise _invalid(
+            Phrase(
+                "{name} has no neighbour in {prefix} on its LAN, and no router to it",
+                name=near.name,
+                prefix=strange[0],
+            )
+        )
     networks = map(ipaddress.ip_network, place_of(row, far).prefixes())
     for network, inside in product(networks, site.inside()):
         if inside.version == network.version and inside.overlaps(network):
-            raise _invalid(f"{network} is behind {far.name}, but {inside} is {near.name}'s own")
+            raise _invalid(
+                Phrase(
+                    "{network} is behind {far}, but {inside} is {near}'s own",
+                    network=network,
+                    far=far.name,
+                    inside=inside,
+                    near=near.name,
+                )
+            )
 
 
 async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
@@ -86,12 +113,16 @@ async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
     for other in others:
         for gateway in {row.a, row.b} & {other.a, other.b}:
             if any(overlap(*pair) for pair in product(flows_at(row, gateway), flows_at(other, gateway))):
-                what = f"{describe(other.name)}, which carries some of the same packets at {gateway.name},"
+                what = Phrase(
+                    "{tunnel}, which carries some of the same packets at {gateway},",
+                    tunnel=describe(other.name),
+                    gateway=gateway.name,
+                )
                 raise CulvertError(Reason.ALREADY_EXISTS, what=what)
 
 
 def describe(name: str) -> str:
-    return f"The tunnel between gateways {name}"
+    return Phrase("The tunnel between gateways {name}", name=name)
 
 
 def _invalid(why: str) -> CulvertError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from culvert_db import SiteTunnel, clock
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
@@ -86,7 +87,7 @@ class Following:
         """Raises CulvertError RESOURCE_IN_USE if a site tunnel carries the resource."""
         if rows := await repository.lock_carrying(session, resource_id):
             tunnels = ", ".join(sorted(row.name for row in rows))
-            why = "it cannot be deleted"
+            why = Phrase("it cannot be deleted")
             raise CulvertError(Reason.RESOURCE_IN_USE, tunnel=tunnels, resource=resource, why=why)
 
 

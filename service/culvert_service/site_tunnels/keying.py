@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Collection
 
 from culvert_db import Database, SiteTunnel, SiteTunnelState
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_service.audit.log import CONTROLLER, Line
 from culvert_service.audit.transaction import begin
@@ -140,7 +141,7 @@ class Keying:
                 return
             if not await repository.insert_pairs(session, row, generation):
                 gateways = " or ".join(end.gateway for end in record.ends)
-                raise CulvertError(Reason.GATEWAY_REFUSED, gateway=gateways, why="no free SA numbers")
+                raise CulvertError(Reason.GATEWAY_REFUSED, gateway=gateways, why=Phrase("no free SA numbers"))
         numbered = await self._again(record.id)
         if numbered is None:
             return

@@ -22,13 +22,14 @@ from culvert_db import (
     notify,
 )
 from culvert_db.text import by_code_point
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
 
 from culvert_service.gateways.free_numbers import insert_sas
 from culvert_service.gateways.sa import draw
-from culvert_service.rest.page import Cut
+from culvert_service.resources.repository import name_contains
+from culvert_service.rest.page import NEVER, Order, Sort, contains_text
 from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse, wanted_suite
 
 # Draws of random numbers before an error is reported.
@@ -36,10 +37,28 @@ _TRIES = 16
 _INSERT_SAS = Statement(insert_sas("site_tunnel_id"))
 
 
+BY_NAME = Order(SiteTunnel.name, str)
+# The time at which the keys in use were made.
+_KEYED = (
+    select(func.min(SecurityAssociation.made_at))
+    .where(
+        SecurityAssociation.site_tunnel_id == SiteTunnel.id,
+        SecurityAssociation.generation == SiteTunnel.generation,
+    )
+    .correlate(SiteTunnel)
+    .scalar_subquery()
+)
+ORDERS = {
+    "name": BY_NAME,
+    "state": Order(cast(SiteTunnel.state, Text), str),
+    "keyed": Order(func.coalesce(_KEYED, NEVER), datetime.datetime),
+}
+
+
 async def rows(
-    session: AsyncSession, cut: Cut | None = None, *which: ColumnElement[bool]
+    session: AsyncSession, sort: Sort | None = None, *which: ColumnElement[bool]
 ) -> list[SiteTunnel]:
-    """Sorted by name; with gateways, resources and SAs."""
+    """Sorted by name, or one page in the order of `sort`; with gateways, resources and SAs."""
     query = (
         select(SiteTunnel)
         .where(*which)
@@ -47,8 +66,20 @@ async def rows(
         .options(selectinload(SiteTunnel.carried).joinedload(SiteTunnelResource.resource))
         .execution_options(populate_existing=True)
     )
-    query = query.order_by(by_code_point(SiteTunnel.name)) if cut is None else cut.of(query, SiteTunnel.name)
-    return list(await session.scalars(query))
+    if sort is not None:
+        return await sort.entities(session, query)
+    return list(await session.scalars(query.order_by(by_code_point(SiteTunnel.name))))
+
+
+def names_contain(text: str) -> ColumnElement[bool]:
+    at_end = contains_text(text, Gateway.name)
+    carried = SiteTunnelResource.resource.has(name_contains(text))
+    return or_(
+        contains_text(text, SiteTunnel.name),
+        SiteTunnel.a.has(at_end),
+        SiteTunnel.b.has(at_end),
+        SiteTunnel.carried.any(carried),
+    )
 
 
 async def rows_at(session: AsyncSession, gateway_id: int) -> list[SiteTunnel]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from culvert_service.gateways.schemas import Name
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
+from culvert_service.rest.stored_text import StoredText
 
 # The most flows: pairs of prefixes and port ranges.
 
@@ -92,7 +93,7 @@ class SiteTunnelOut(BaseModel):
     # The ends tell whether their gateways are online.
     state: Literal["down", "switching", "up"]
     # Why it is not up, or why its keys could not be renewed.
-    reason: str
+    reason: StoredText
     # The generation of its keys; 0 before the first.
     generation: int
     keyed_at: datetime | None

@@ -35,7 +35,7 @@ from culvert_service.metrics.instruments import Instruments
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
 from culvert_service.rest.field import FieldError
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.fit import describe
@@ -88,14 +88,16 @@ class SiteTunnels:
                 transaction.audit(Line("site-tunnel.create", _object(asked.name), _describe_change(asked)))
                 await repository.tell(session)
         except IntegrityError:
-            what = f"A tunnel between gateways named {asked.name}"
+            what = Phrase("A tunnel between gateways named {name}", name=asked.name)
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=what) from None
         return await self.get(asked.name)
 
-    async def list(self, page: Page) -> list[SiteTunnelOut]:
+    async def list(self, page: Page, q: str | None, sort: str) -> list[SiteTunnelOut]:
+        """The tunnels with `q` in their names, or in those of a gateway or a resource."""
+        order = Sort(page, repository.ORDERS, sort, repository.BY_NAME)
+        which = () if q is None else (repository.names_contain(q),)
         async with self._database() as session:
-            found = await repository.rows(session, page.by(str))
-            return [self._out(row) for row in page.cut(found, lambda row: (row.name,))]
+            return [self._out(row) for row in await repository.rows(session, order, *which)]
 
     async def get(self, name: str) -> tuple[SiteTunnelOut, int]:
         """The tunnel and its version. Raises CulvertError NOT_FOUND."""
@@ -121,7 +123,12 @@ class SiteTunnels:
                 raise _unknown(name)
             seen.check(describe(name), row.version)
             if [end.gateway for end in asked.ends] != [row.a.name, row.b.name]:
-                why = f"{name} stays between {row.a.name} and {row.b.name}; close it to make another"
+                why = Phrase(
+                    "{name} stays between {a} and {b}; close it to make another",
+                    name=name,
+                    a=row.a.name,
+                    b=row.b.name,
+                )
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
             await repository.gateways_locked(session, [row.a.name, row.b.name])
             _describe(row, asked, resources)
@@ -214,7 +221,7 @@ class SiteTunnels:
         for gateway in (row.a, row.b):
             if not self._fleet.is_online(gateway.name):
                 return CulvertError(Reason.GATEWAY_DOWN, gateway=gateway.name).message
-        return row.problem or "Its keys are being made."
+        return row.problem or Phrase("Its keys are being made.")
 
 
 async def _row(session: AsyncSession, asked: SiteTunnelIn) -> SiteTunnel:

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
+from culvert_service.decision.uses import PolicyUses
 from culvert_service.identity.service import Now
 from culvert_service.tasks import Periodic
 from culvert_service.tunnels import repository
@@ -38,6 +39,7 @@ class Enforcement:
         database: Database,
         hub: Hub,
         closing: Closing,
+        uses: PolicyUses,
         now: Now,
         *,
         approval: bool,
@@ -45,6 +47,7 @@ class Enforcement:
         self._database = database
         self._hub = hub
         self._closing = closing
+        self._uses = uses
         self._now = now
         self._approval = approval
         self._one_at_a_time = asyncio.Lock()
@@ -94,7 +97,10 @@ class Enforcement:
         permitted: list[tuple[Due, datetime.datetime]] = []
         denied: list[tuple[Due, CulvertError]] = []
         for tunnel in due:
-            match self._decide(tunnel):
+            decided = self._decide(tunnel)
+            if isinstance(decided, Permit):
+                self._uses.note(decided.policies)
+            match decided:
                 case Permit(until=until) if tunnel.served:
                     permitted.append((tunnel, until))
                 case Permit(until=until):

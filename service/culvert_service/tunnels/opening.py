@@ -24,6 +24,7 @@ from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.decision.nearness import Distance
+from culvert_service.decision.uses import PolicyUses
 from culvert_service.gateways.entry import Update, inserts, modifies
 from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.gateways.link import Link
@@ -51,8 +52,9 @@ from culvert_service.tunnels.restoring import Restored, Restoring
 _log = logging.getLogger(__name__)
 
 _RACES = 5
-# OpenTunnel waits this long for a gateway whose owner connects to it; an owner needs a third of it to reach the gateway.
-_COMING_SECONDS = 1.0
+# OpenTunnel waits this long for a gateway that may be online soon. An owner reaches a gateway in a third of a second; a
+# gateway that connects itself tries each few seconds while its controller is away. A resolver asks again after 5 s.
+_COMING_SECONDS = 3.0
 _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 
 
@@ -123,6 +125,7 @@ class Opening:
         fleet: Fleet,
         restoring: Restoring,
         instruments: Instruments,
+        uses: PolicyUses,
         now: Now,
         *,
         drain: datetime.timedelta,
@@ -134,6 +137,7 @@ class Opening:
         self._fleet = fleet
         self._restoring = restoring
         self._instruments = instruments
+        self._uses = uses
         self._now = now
         self._approval = approval
 
@@ -248,6 +252,7 @@ class Opening:
                     # The gateway has a new owner or a new connection since the decision.
                     return _Retry()
                 return _NextGateway(link.name, error)
+        self._uses.note(permit.policies)
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers, permit)
 
     def _decide(

@@ -17,6 +17,7 @@ from culvert_proto.phrases import Phrase
 
 from culvert_service.audit.log import CONTROLLER, Actor
 from culvert_service.audit.transaction import DirectTransaction, Transaction, begin, direct
+from culvert_service.decision.uses import PolicyUses
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import modifies
 from culvert_service.gateways.fleet import Elsewhere, Fleet
@@ -94,10 +95,11 @@ class Tunnels:
         self._closing = Closing(database, fleet, remote, hub, pushes, self._background)
         self._draining = Draining(database, fleet, self._closing, self._background, drain)
         self._restoring = Restoring(database, hub, pushes, self._closing, self._background)
+        self._uses = PolicyUses(database, now)
         self._opening = Opening(
-            database, fleet, self._restoring, instruments, now, drain=drain, approval=approval
+            database, fleet, self._restoring, instruments, self._uses, now, drain=drain, approval=approval
         )
-        self.enforcement = Enforcement(database, hub, self._closing, now, approval=approval)
+        self.enforcement = Enforcement(database, hub, self._closing, self._uses, now, approval=approval)
         self.refit = Refit(self._closing, now)
         self._failover = Failover(database, fleet, hub)
         self._liveness = Liveness(database, fleet, pushes, self._closing)
@@ -108,6 +110,7 @@ class Tunnels:
 
     async def start(self) -> None:
         await self._opening.warm_up()
+        self._uses.start()
         await self.enforcement.start()
         self._failover.start()
         self._liveness.start()
@@ -256,6 +259,7 @@ class Tunnels:
         await self._failover.stop()
         await self.enforcement.stop()
         await self._background.stop()
+        await self._uses.stop()
 
     async def _open(self, request: OpenRequest) -> Opened | Elsewhere:
         timeline = Timeline()

@@ -1,6 +1,7 @@
-"""The rate of each tunnel, from two readings of a gateway's counters.
+"""The rate of each tunnel, and the bytes of each gateway, from two readings of a gateway's counters.
 
-A controller has the rates of the gateways that it owns, in memory only; it asks the other controllers for the rest.
+A controller has the rates of the gateways that it owns, in memory only; it asks the other controllers for the rest. The
+bytes of its gateways wait here for the next sample (gateways/sampling.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.sampling import Carried
 
 _RATES = "tunnels.rates"
 # The tunnel's id, the rate from its device, the rate to its device.
@@ -48,6 +50,7 @@ class Traffic:
     def __init__(self) -> None:
         self._before: dict[str, _Look] = {}
         self._rates: dict[str, dict[uuid.UUID, Rate]] = {}
+        self._carried: dict[str, Carried] = {}
 
     def look(
         self, gateway: str, opened: Bytes, sealed: Bytes, tunnels: Mapping[int, uuid.UUID], now: float
@@ -62,6 +65,16 @@ class Traffic:
             self._rates[gateway] = {
                 it: Rate(up.get(it, 0), down.get(it, 0)) for it in up.keys() | down.keys()
             }
+            known = self._carried.get(gateway, Carried())
+            self._carried[gateway] = Carried(
+                known.received + sum(_more(before.opened, opened).values()),
+                known.sent + sum(_more(before.sealed, sealed).values()),
+                known.seconds + seconds,
+            )
+
+    def take(self, gateway: str) -> Carried:
+        """The bytes since the last call."""
+        return self._carried.pop(gateway, Carried())
 
     def forget(self, gateway: str) -> None:
         """Forget a gateway whose counters could not be read."""
@@ -70,8 +83,11 @@ class Traffic:
 
     def keep(self, gateways: Iterable[str]) -> None:
         """Forget all other gateways: they are offline, or another controller owns them."""
-        for gateway in self._before.keys() - set(gateways):
+        kept = set(gateways)
+        for gateway in self._before.keys() - kept:
             self.forget(gateway)
+        for gateway in self._carried.keys() - kept:
+            del self._carried[gateway]
 
     def rates(self) -> dict[uuid.UUID, Rate]:
         return {tunnel: rate for of in self._rates.values() for tunnel, rate in of.items()}
@@ -124,9 +140,14 @@ def _per_tunnel(
     before: Bytes, now: Bytes, tunnels: Mapping[int, uuid.UUID], seconds: float
 ) -> dict[uuid.UUID, int]:
     carried: dict[uuid.UUID, int] = defaultdict(int)
-    for sa, count in now.items():
-        # A counter that fell was reset.
-        known = before.get(sa, 0)
-        if (more := count - known if count >= known else count) and sa in tunnels:
+    for sa, more in _more(before, now).items():
+        if sa in tunnels:
             carried[tunnels[sa]] += more
     return {tunnel: round(more / seconds) for tunnel, more in carried.items()}
+
+
+def _more(before: Bytes, now: Bytes) -> dict[int, int]:
+    """By SA, what it has carried in between; new SAs count from 0. A count that fell lost entries or was reset. It shows
+    none: where one of several entries went, what is left may have been counted for days.
+    """
+    return {sa: count - known for sa, count in now.items() if count > (known := before.get(sa, 0))}

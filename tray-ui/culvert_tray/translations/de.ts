@@ -190,6 +190,10 @@
         <translation>wird geschlossen…</translation>
     </message>
     <message>
+        <source>All tunnels…</source>
+        <translation>Alle Tunnel…</translation>
+    </message>
+    <message>
         <source>All resources…</source>
         <translation>Alle Ressourcen…</translation>
     </message>
@@ -457,8 +461,12 @@
         <translation>ein &amp;Name zum ersten Mal geöffnet wird</translation>
     </message>
     <message>
-        <source>A &amp;code is needed, or ends soon</source>
-        <translation>ein &amp;Code benötigt wird oder bald abläuft</translation>
+        <source>A &amp;code is needed</source>
+        <translation>ein &amp;Code benötigt wird</translation>
+    </message>
+    <message>
+        <source>A code &amp;ends soon</source>
+        <translation>ein Code &amp;bald abläuft</translation>
     </message>
     <message>
         <source>&amp;Something is refused</source>
@@ -640,12 +648,24 @@
       <translation>Culvert läuft nicht</translation>
     </message>
     <message>
-      <source>Each word that you type must be in the name or in an address.</source>
-      <translation>Jedes eingegebene Wort muss im Namen oder in einer Adresse vorkommen.</translation>
-    </message>
-    <message>
       <source>Enrol only if you expect this invitation.</source>
       <translation>Nur registrieren, wenn diese Einladung erwartet wurde.</translation>
+    </message>
+    <message>
+      <source>Continue</source>
+      <translation>Weiter</translation>
+    </message>
+    <message>
+      <source>Continue only if you expect this invitation. It is not used yet.</source>
+      <translation>Nur fortfahren, wenn diese Einladung erwartet wurde. Sie ist noch nicht verbraucht.</translation>
+    </message>
+    <message>
+      <source>For {person}, from {host}</source>
+      <translation>Für {person}, von {host}</translation>
+    </message>
+    <message>
+      <source>Enrol only if this is you. The invitation works once.</source>
+      <translation>Nur registrieren, wenn das die eigene Person ist. Die Einladung gilt einmal.</translation>
     </message>
     <message>
       <source>From {host}</source>
@@ -658,10 +678,6 @@
     <message>
       <source>Names that you open, refusals and pauses are listed here until Culvert is restarted.</source>
       <translation>Geöffnete Namen, Ablehnungen und Pausen stehen hier, bis Culvert neu startet.</translation>
-    </message>
-    <message>
-      <source>No resource contains “{text}”</source>
-      <translation>Keine Ressource enthält „{text}“</translation>
     </message>
     <message>
       <source>No tunnel is open</source>
@@ -692,8 +708,20 @@
       <translation>Wiederherstellungscodes speichern</translation>
     </message>
     <message>
-      <source>Saved. Print the file, or keep it where only you read it.</source>
-      <translation>Gespeichert. Die Datei ausdrucken oder so verwahren, dass niemand sonst sie liest.</translation>
+      <source>Saved. Keep the file where only you read it.</source>
+      <translation>Gespeichert. Die Datei so verwahren, dass niemand sonst sie liest.</translation>
+    </message>
+    <message>
+      <source>&amp;Print…</source>
+      <translation>&amp;Drucken…</translation>
+    </message>
+    <message>
+      <source>Print the recovery codes</source>
+      <translation>Wiederherstellungscodes drucken</translation>
+    </message>
+    <message>
+      <source>The codes were not printed. Save or copy them instead.</source>
+      <translation>Die Codes sind nicht gedruckt. Sie lassen sich stattdessen speichern oder kopieren.</translation>
     </message>
     <message>
       <source>Save…</source>
@@ -810,6 +838,46 @@
     <message>
       <source>code not known while offline</source>
       <translation>Code offline nicht bekannt</translation>
+    </message>
+    <message>
+        <source>every name below {suffix}</source>
+        <translation>jeder Name unter {suffix}</translation>
+    </message>
+    <message>
+        <source>Quit (tunnels stay up)</source>
+        <translation>Beenden (Tunnel bleiben offen)</translation>
+    </message>
+    <message>
+        <source>Culvert keeps running</source>
+        <translation>Culvert läuft weiter</translation>
+    </message>
+    <message>
+        <source>Notifications continue. Start Culvert again to see its window. To quit, press Ctrl+Q in the window, or use its page “About”.</source>
+        <translation>Benachrichtigungen kommen weiterhin. Ein neuer Start von Culvert zeigt das Fenster wieder. Zum Beenden: Strg+Q im Fenster oder die Seite „Info“.</translation>
+    </message>
+    <message>
+        <source>{name} has no web page</source>
+        <translation>{name} hat keine Webseite</translation>
+    </message>
+    <message>
+        <source>Its tunnel is open, but neither port 80 nor port 443 is permitted. A browser finds no page there.</source>
+        <translation>Der Tunnel ist offen, aber weder Port 80 noch Port 443 ist erlaubt. Ein Browser findet dort keine Seite.</translation>
+    </message>
+    <message>
+        <source>Nothing here contains “{text}”</source>
+        <translation>Nichts hier enthält „{text}“</translation>
+    </message>
+    <message>
+        <source>An entry must contain each word that you type.</source>
+        <translation>Ein Eintrag muss jedes eingegebene Wort enthalten.</translation>
+    </message>
+    <message>
+        <source>Search tunnels</source>
+        <translation>Tunnel suchen</translation>
+    </message>
+    <message>
+        <source>Search the activity</source>
+        <translation>Verlauf durchsuchen</translation>
     </message>
 </context>
 </TS>

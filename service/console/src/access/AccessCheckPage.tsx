@@ -1,18 +1,20 @@
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Autocomplete, Button, Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Alert, Autocomplete, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconCheck, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
-import { moment } from "../shared/words";
+import { day, moment } from "../shared/words";
 import { FOUND, useFound } from "../shared/found";
+import { Remedy } from "./Remedy";
 import { WithoutDevice } from "./WithoutDevice";
 
 type Trace = Schemas["TraceOut"];
@@ -33,14 +35,28 @@ const CHECKS: Record<Trace["steps"][number]["check"], MessageDescriptor> = {
 export function AccessCheckPage() {
   const asked = useSearch({ from: "/frame/access" });
   const navigate = useNavigate({ from: "/access" });
-  const form = useForm({ initialValues: { user: asked.user ?? "", name: asked.name ?? "" } });
+  const form = useForm({
+    initialValues: {
+      user: asked.user ?? "",
+      name: asked.name ?? "",
+      at: asked.at ? localTime(asked.at) : "",
+    },
+  });
   const people = useFound("users", form.values.user);
   const resources = useFound("resources", form.values.name);
-  const { user, name } = asked;
+  const { user, name, at } = asked;
+  const history = useQuery({
+    queryKey: ["access", "history"],
+    queryFn: async () => body(await api.GET("/api/v1/access/history")),
+  });
   const traces = useQuery({
-    queryKey: ["access", user, name],
+    queryKey: ["access", user, name, at],
     queryFn: async () =>
-      body(await api.GET("/api/v1/access", { params: { query: { user: user ?? "", name: name ?? "" } } })),
+      body(
+        await api.GET("/api/v1/access", {
+          params: { query: { user: user ?? "", name: name ?? "", ...(at !== undefined && { at }) } },
+        }),
+      ),
     enabled: user !== undefined && name !== undefined,
     staleTime: 0,
   });
@@ -48,15 +64,21 @@ export function AccessCheckPage() {
     <Stack maw={820}>
       <PageHead
         title={t`Access check`}
-        about={t`Whether each of a person’s devices may open a name now, and why.`}
+        about={t`Whether each of a person’s devices may open a name, now or at a time before, and why.`}
       />
       <form
         onSubmit={form.onSubmit((values) => {
-          void navigate({ search: { user: values.user.trim(), name: values.name.trim() } });
+          void navigate({
+            search: {
+              user: values.user.trim(),
+              name: values.name.trim(),
+              ...(values.at !== "" && { at: new Date(values.at).toISOString() }),
+            },
+          });
           void traces.refetch();
         })}
       >
-        <Group align="flex-end">
+        <Group align="flex-start">
           <Autocomplete
             label={t`Person`}
             placeholder="alice"
@@ -68,7 +90,7 @@ export function AccessCheckPage() {
           />
           <Autocomplete
             label={t`Name`}
-            placeholder="git.corp.example"
+            placeholder={t`git or git.corp.example`}
             required
             spellCheck={false}
             flex={1}
@@ -77,39 +99,73 @@ export function AccessCheckPage() {
             filter={FOUND}
             {...form.getInputProps("name")}
           />
-          <Button type="submit" loading={traces.isFetching}>
+          <TextInput
+            type="datetime-local"
+            label={t`Time`}
+            description={history.data && t`Empty: now. Kept since ${day(history.data.since)}`}
+            inputWrapperOrder={["label", "input", "description", "error"]}
+            w={215}
+            {...form.getInputProps("at")}
+          />
+          <Button type="submit" mt={22} loading={traces.isFetching}>
             <Trans>Check</Trans>
           </Button>
         </Group>
       </form>
       {traces.isLoading && <Loading forWhat={t`the answer`} />}
       {traces.isError && <ProblemNote error={traces.error} />}
-      {traces.data?.length === 0 && user !== undefined && name !== undefined && (
-        <WithoutDevice user={user} name={name} />
+      {traces.data?.length === 0 &&
+        user !== undefined &&
+        name !== undefined &&
+        (at === undefined ? (
+          <WithoutDevice user={user} name={name} />
+        ) : (
+          <Alert variant="light" color="yellow" title={t`${user} had no device at this time`} />
+        ))}
+      {at !== undefined && traces.data !== undefined && traces.data.length > 0 && (
+        <Text size="sm" c="dimmed">
+          <Trans>
+            As of {moment(at)}, with the people, devices, policies, resources and gateways of then. The
+            controller’s settings are today’s.
+          </Trans>
+        </Text>
       )}
       {traces.data?.map((trace) => (
-        <Answer key={trace.device_id} trace={trace} />
+        <Answer
+          key={trace.device_id}
+          trace={trace}
+          // A denial in the past has no remedy.
+          remedy={at === undefined && user !== undefined ? <Remedy user={user} trace={trace} /> : null}
+        />
       ))}
     </Stack>
   );
 }
 
-function Answer({ trace }: { trace: Trace }) {
+/** A time as a field of the kind `datetime-local` has it: to the minute, in local time. */
+function localTime(at: string): string {
+  const time = new Date(at);
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
   const permits = trace.verdict === "permit";
   const gateways = trace.gateways.join(", ");
   return (
     <Paper withBorder p="lg" component="section" aria-label={t`Answer to ${trace.device}`}>
       <Group wrap="nowrap" align="flex-start" mb="md">
         <Mark holds={permits} size="lg" />
-        <Stack gap={2}>
+        <Stack gap={2} align="flex-start">
           <Text fw={600} className="name">
             {trace.device}: {permits ? t`yes, through ${gateways}` : trace.message}
           </Text>
-          <Text size="sm" c="dimmed">
-            {permits
-              ? trace.permitted_until !== null && t`until ${moment(trace.permitted_until)}`
-              : trace.remedy}
-          </Text>
+          {permits ? (
+            <Text size="sm" c="dimmed">
+              {trace.permitted_until !== null && t`until ${moment(trace.permitted_until)}`}
+            </Text>
+          ) : (
+            remedy
+          )}
         </Stack>
       </Group>
       <Stack component="ol" gap="xs" m={0} p={0}>

@@ -11,9 +11,11 @@ import { Grants } from "./Grants";
 
 const ROWS = 500;
 
-/** The resource with this name among all that policies name for the person; null where there is none. */
+/** The resource with this name, or the one that begins with this label, among all that policies name for the person; null where there is none. */
 async function reachedAs(user: string, name: string): Promise<Reached | null> {
   const asked = name.toLowerCase().replace(/\.$/, "");
+  const isShort = !asked.includes(".");
+  const begun: Reached[] = [];
   let cursor: string | null = null;
   do {
     const part: { rows: Reached[]; cursor: string | null } = page(
@@ -23,9 +25,10 @@ async function reachedAs(user: string, name: string): Promise<Reached | null> {
     );
     const found = part.rows.find(({ fqdn, display_name }) => fqdn === asked || display_name === asked);
     if (found) return found;
+    if (isShort) begun.push(...part.rows.filter(({ fqdn }) => fqdn.startsWith(`${asked}.`)));
     cursor = part.cursor;
   } while (cursor !== null);
-  return null;
+  return begun.length === 1 ? (begun[0] ?? null) : null;
 }
 
 /** The answer for a person without a device: the policies, which is all that can be said before an enrolment. */

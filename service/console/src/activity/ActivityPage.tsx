@@ -10,19 +10,19 @@ import { FOUND, useFound } from "../shared/found";
 import { DNS_NAME_MAX } from "../api/contract";
 import { say, type Text as Label } from "../locale/language";
 import { EmptyList } from "../shared/EmptyList";
+import { AnchorLink } from "../shared/links";
 import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { ChainVerification } from "./ChainVerification";
-import { listActs, sentenceOf } from "./lines";
+import { listActs, listReasons, questionOf, sentenceOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
 const TEXTS = [
   ["actor", msg`Actor`, "olga"],
   ["object", msg`Object`, "resource/wiki"],
-  ["reason", msg`Reason`, "NO_POLICY"],
 ] as const;
 const DAYS = [
   ["from", msg`From this day`],
@@ -104,6 +104,17 @@ export function ActivityPage() {
           value={filter.outcome ?? null}
           onChange={(outcome) => show({ outcome: outcome ?? "" })}
         />
+        <Select
+          label={t`Reason`}
+          placeholder={t`Any reason`}
+          clearable
+          searchable
+          clearButtonProps={{ "aria-label": t`Any reason` }}
+          w={FIELD}
+          data={listReasons(filter.reason)}
+          value={filter.reason ?? null}
+          onChange={(reason) => show({ reason: reason ?? "" })}
+        />
         {DAYS.map(([field, label]) => (
           <TextInput
             key={field}
@@ -131,8 +142,9 @@ export function ActivityPage() {
         options={linesQuery(filter)}
         keyOf={({ chain, seq }) => `${chain}/${seq}`}
         columns={COLUMNS}
+        sorting={{ by: filter.sort ?? "-at", onSort: (sort) => show({ sort: sort as "at" }) }}
         empty={
-          Object.keys(filter).length > 0 ? (
+          Object.keys(filter).some((name) => name !== "sort") ? (
             <EmptyList
               icon={<IconSearchOff />}
               title={t`No matching lines`}
@@ -164,26 +176,34 @@ export function ActivityPage() {
 const COLUMNS: Column<Line>[] = [
   {
     title: msg`What happened`,
-    cell: ({ why, ...line }) => (
-      <Stack gap={0}>
-        <Text size="sm" className="name">
-          {line.outcome === "denied" && (
-            <Badge size="sm" color="red" variant="light" tt="none" mr="xs">
-              <Trans>denied</Trans>
-            </Badge>
-          )}
-          {sentenceOf(line)}
-        </Text>
-        {why !== null && (
-          <Text size="xs" c="dimmed" className="name">
-            {line.names[why] ?? why}
+    cell: ({ why, ...line }) => {
+      const question = questionOf(line);
+      return (
+        <Stack gap={0}>
+          <Text size="sm" className="name">
+            {line.outcome === "denied" && (
+              <Badge size="sm" color="red" variant="light" tt="none" mr="xs">
+                <Trans>denied</Trans>
+              </Badge>
+            )}
+            {sentenceOf(line)}
           </Text>
-        )}
-        <Text size="xs" c="dimmed" hiddenFrom="sm" component="div">
-          <TimeSince at={line.at} />
-        </Text>
-      </Stack>
-    ),
+          {why !== null && (
+            <Text size="xs" c="dimmed" className="name">
+              {line.names[why] ?? why}{" "}
+              {question && (
+                <AnchorLink to="/access" search={question} inherit underline="always">
+                  <Trans>Check access</Trans>
+                </AnchorLink>
+              )}
+            </Text>
+          )}
+          <Text size="xs" c="dimmed" hiddenFrom="sm" component="div">
+            <TimeSince at={line.at} />
+          </Text>
+        </Stack>
+      );
+    },
   },
   {
     title: msg`By`,
@@ -194,5 +214,5 @@ const COLUMNS: Column<Line>[] = [
       </Text>
     ),
   },
-  { title: msg`Time`, from: "sm", cell: ({ at }) => <TimeSince at={at} /> },
+  { title: msg`Time`, sort: "at", from: "sm", cell: ({ at }) => <TimeSince at={at} /> },
 ];

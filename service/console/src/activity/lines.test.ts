@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { actOf, actorOf, listActs, objectOf, sentenceOf } from "./lines";
+import { actOf, actorOf, listActs, objectOf, questionOf, sentenceOf } from "./lines";
 
 const ID = "5a3c0c9e-0000-4000-8000-000000000001";
 const names = { [ID]: "laptop of alice" };
@@ -61,4 +61,13 @@ test("an act that is new shows as the log names it, and each known act can be ch
   expect(actOf("resource.replace")).toBe("resource: changed");
   const labels = listActs().flatMap(({ items }) => items.map(({ label }) => label));
   expect(new Set(labels).size).toBe(labels.length);
+});
+
+test("a name that a person was refused is a question for the access check", () => {
+  const line = { action: "tunnel.open", outcome: "denied", object: "name/wiki.corp.example" } as const;
+  const details = { user: "alice" };
+  expect(questionOf({ ...line, details })).toEqual({ user: "alice", name: "wiki.corp.example" });
+  expect(questionOf({ ...line, details: {} })).toBeNull();
+  expect(questionOf({ ...line, details, object: "tunnel/5a3c", outcome: "done" })).toBeNull();
+  expect(questionOf({ ...line, details, action: "admin.create", object: "admin/ada" })).toBeNull();
 });

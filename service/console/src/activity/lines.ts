@@ -7,6 +7,7 @@ type About = Pick<Line, "object" | "details" | "names">;
 
 const KINDS: Readonly<Record<string, MessageDescriptor>> = {
   admin: msg`administrator`,
+  assertion: msg`assertion`,
   audit: msg`log`,
   ca: msg`certificate authority`,
   controller: msg`controller`,
@@ -54,6 +55,8 @@ const ACTS: Readonly<Record<string, MessageDescriptor>> = {
   "policy.create": msg`added`,
   "policy.replace": msg`changed`,
   "policy.delete": msg`deleted`,
+  "assertion.create": msg`added`,
+  "assertion.delete": msg`deleted`,
   "resource.create": msg`added`,
   "resource.replace": msg`changed`,
   "resource.delete": msg`deleted`,
@@ -61,6 +64,7 @@ const ACTS: Readonly<Record<string, MessageDescriptor>> = {
   "zone.replace": msg`changed`,
   "zone.delete": msg`deleted`,
   "zone.check": msg`checked`,
+  "zone.denial-page": msg`page for refused names changed`,
   "gateway.create": msg`added`,
   "gateway.replace": msg`changed`,
   "gateway.delete": msg`deleted`,
@@ -118,7 +122,7 @@ export function actorOf({ actor, names }: Pick<Line, "actor" | "names">): string
 export function objectOf({ object, details, names }: About): string {
   const place = object.indexOf("/");
   const [kind, id] = place < 0 ? [object, ""] : [object.slice(0, place), object.slice(place + 1)];
-  if (kind !== "tunnel") return [kindOf(kind), names[id] ?? id].filter(Boolean).join(" ");
+  if (kind !== "tunnel") return [kindOf(kind), names[object] ?? names[id] ?? id].filter(Boolean).join(" ");
   const device = details["device"];
   const name = details["name"] ?? id;
   const reached = names[name] ?? name;
@@ -147,14 +151,83 @@ export const listActs = () =>
       .map((value) => ({ value, label: actOf(value) })),
   }));
 
+const DENIALS: Readonly<Record<string, MessageDescriptor>> = {
+  NO_POLICY: msg`no policy`,
+  NAME_UNKNOWN: msg`unknown name`,
+  NAME_NOT_OFFERED: msg`name not offered`,
+  CODE_NEEDED: msg`code needed`,
+  CODE_TOO_OLD: msg`code too old`,
+  OUTSIDE_HOURS: msg`outside the hours`,
+  SOURCE_NOT_ALLOWED: msg`address not allowed`,
+  POSTURE_NOT_MET: msg`facts not met`,
+  DEVICE_NOT_APPROVED: msg`device not approved`,
+  DEVICE_REVOKED: msg`device revoked`,
+  GATEWAY_DOWN: msg`gateway offline`,
+  GATEWAY_DRAINING: msg`gateway draining`,
+  POOL_EXHAUSTED: msg`no free address`,
+};
+const SIGN_INS: Readonly<Record<string, MessageDescriptor>> = {
+  CODE_WRONG: msg`wrong code`,
+  CODE_USED: msg`code used before`,
+  CODE_LOCKED: msg`codes locked`,
+  INVITATION_INVALID: msg`invitation not valid`,
+  CERTIFICATE_UNKNOWN: msg`unknown certificate`,
+  SIGN_IN_WRONG: msg`wrong name, password or code`,
+  SIGN_IN_LOCKED: msg`sign-in locked`,
+  PASSKEY_REFUSED: msg`passkey refused`,
+  OIDC_REFUSED: msg`identity provider refused`,
+  OIDC_UNKNOWN: msg`not known to the identity provider`,
+  ADMIN_TOKEN_INVALID: msg`API token not valid`,
+  NOT_PERMITTED: msg`not permitted`,
+};
+const CLOSINGS: Readonly<Record<string, MessageDescriptor>> = {
+  CLOSED_BY_USER: msg`by the person`,
+  CLOSED_BY_ADMIN: msg`by an administrator`,
+  CLOSED_IDLE: msg`idle`,
+  TUNNEL_OUTDATED: msg`after a change`,
+  SA_LOST: msg`keys lost at the gateway`,
+  PEER_SILENT: msg`device silent`,
+};
+
+/** The reasons of a line by which the log can be filtered. `chosen`: a reason that stands in the address. */
+export function listReasons(chosen: string | undefined) {
+  const groups: [string, Readonly<Record<string, MessageDescriptor>>][] = [
+    [t`A name refused`, DENIALS],
+    [t`A sign-in or a call refused`, SIGN_INS],
+    [t`A tunnel closed`, CLOSINGS],
+  ];
+  const isListed = chosen === undefined || groups.some(([, reasons]) => chosen in reasons);
+  return [
+    ...groups.map(([group, reasons]) => ({
+      group,
+      items: Object.entries(reasons).map(([value, label]) => ({ value, label: i18n._(label) })),
+    })),
+    // Any other reason is shown as the log has it.
+    ...(isListed ? [] : [{ group: t`Other`, items: [{ value: chosen, label: chosen }] }]),
+  ];
+}
+
 const kindIn = (action: string): string => action.split(".")[0] ?? "";
+
+/** The access check's question about a name that a person's device was refused; null for any other line. */
+export function questionOf({
+  action,
+  outcome,
+  object,
+  details: { user },
+}: Pick<Line, "action" | "outcome" | "object" | "details">): { user: string; name: string } | null {
+  const name = /^name\/(.+)/.exec(object)?.[1];
+  if (action !== "tunnel.open" || outcome !== "denied" || name === undefined) return null;
+  return typeof user === "string" ? { user, name } : null;
+}
 
 /** "laptop of alice opened wiki.corp.example through gw-berlin"; "olga: gateway gw-paris, drained" for a rarer act. */
 export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & About): string {
   const [who, what, { details, names }] = [actorOf(line), objectOf(line), line];
   const told = (name: string) => String(names[String(details[name])] ?? details[name] ?? "");
   const [name, gateway, from] = [told("name"), told("gateway"), told("from")];
-  const [device, user] = [told("device"), told("user")];
+  const device = told("device");
+  const user = names[`user/${String(details["user"])}`] ?? told("user");
   const known = ACTS[line.action];
   const done = known ? i18n._(known) : line.action;
   if (line.outcome === "denied")

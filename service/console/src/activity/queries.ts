@@ -11,6 +11,7 @@ export interface Filter {
   object?: string;
   outcome?: string;
   reason?: string;
+  sort?: "at" | "-at";
   /** Days in local time, as 2026-11-27; the last is included. */
   from?: string;
   to?: string;

@@ -22,6 +22,14 @@ export const TOKEN_DAYS_MAX = 365;
 /** The suites that are not legacy. */
 export const SUITES = ["aes-gcm-256", "aes-gcm-128", "chacha20-poly1305"];
 
+/** The legacy suites. */
+export const LEGACY_SUITES = [
+  "null-hmac-sha256-128",
+  "aes-ctr-hmac-md5-96",
+  "aes-cbc-hmac-sha1-96",
+  "aes-cbc-hmac-sha256-128",
+];
+
 /** Why a gateway drops packets. */
 export type GatewayDrop =
   | "malformed"

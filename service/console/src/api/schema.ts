@@ -21,6 +21,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/access/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show since when decisions about the past are possible */
+        get: operations["history_api_v1_access_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admins": {
         parameters: {
             query?: never;
@@ -28,7 +45,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the administrators */
+        /**
+         * List the administrators
+         * @description `confirmed`: the first sign-in.
+         */
         get: operations["list_admins_api_v1_admins_get"];
         put?: never;
         post?: never;
@@ -114,6 +134,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/assertions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the assertions, and whether each holds */
+        get: operations["list_all_api_v1_assertions_get"];
+        put?: never;
+        /** Add an assertion that later changes of access have to keep true */
+        post: operations["create_api_v1_assertions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/assertions/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete an assertion */
+        delete: operations["delete_api_v1_assertions__number__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -121,8 +176,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the audit log, newest first */
-        get: operations["list_newest_api_v1_audit_get"];
+        /** List the audit log, newest first unless sorted otherwise */
+        get: operations["list_lines_api_v1_audit_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -265,6 +320,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/devices/facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the facts that devices report, with their values
+         * @description The 50 most frequent ones, for the conditions of policies.
+         */
+        get: operations["list_facts_api_v1_devices_facts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/devices/{device_id}": {
         parameters: {
             query?: never;
@@ -363,6 +438,40 @@ export interface paths {
         /** List the published names and their state */
         get: operations["list_records_api_v1_dns_get"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dns/managed-zones": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the zones in whose names devices open tunnels */
+        get: operations["list_managed_api_v1_dns_managed_zones_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dns/managed-zones/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Choose whether a refused name shows a page with the reason */
+        put: operations["change_managed_api_v1_dns_managed_zones__name__put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1103,8 +1212,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Preview the effect of publishing a resource, without a change
-         * @description The preview is refused for the same reasons as the publication.
+         * Preview the effect of a resource, or of its replacement, without a change
+         * @description The preview is refused for the same reasons as the change, except broken assertions, which it lists.
          */
         post: operations["preview_api_v1_resources_preview_post"];
         delete?: never;
@@ -1825,6 +1934,43 @@ export interface components {
          */
         Area: "tunnels" | "traffic" | "gateways" | "dns" | "audit";
         /**
+         * AssertionIn
+         * @description That `user`, or the members of `group`, can reach `name` (`reaches`), or that they cannot.
+         */
+        AssertionIn: {
+            /** Group */
+            group?: string | null;
+            /** Name */
+            name: string;
+            /** Reaches */
+            reaches: boolean;
+            /** User */
+            user?: string | null;
+        };
+        /**
+         * AssertionOut
+         * @description That a person, or the members of a group, can reach a name (`reaches`), or that they cannot; and whether it holds.
+         */
+        AssertionOut: {
+            /**
+             * Display Name
+             * @description `name` as people read it.
+             */
+            readonly display_name: string;
+            /** Group */
+            group: string | null;
+            /** Holds */
+            holds: boolean;
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Reaches */
+            reaches: boolean;
+            /** User */
+            user: string | null;
+        };
+        /**
          * AuthenticatorOut
          * @description A new authenticator, which only this answer shows: `totp_uri` for the QR code, and the recovery codes.
          */
@@ -2151,8 +2297,12 @@ export interface components {
         /**
          * EffectOut
          * @description The effect of a change: people who gain or lose access to a resource. Conditions are not considered.
+         *
+         *     `breaks`: the assertions for which the change would be refused.
          */
         EffectOut: {
+            /** Breaks */
+            breaks: components["schemas"]["AssertionOut"][];
             gain: components["schemas"]["SomePeopleOut"];
             lose: components["schemas"]["SomePeopleOut"];
             /** Tunnels Closed */
@@ -2274,6 +2424,25 @@ export interface components {
             standing: "held" | "missing" | "foreign" | "changed";
             /** Table */
             table: string;
+        };
+        /**
+         * FactOut
+         * @description A fact that `devices` report which are not revoked, and their 50 most frequent values.
+         */
+        FactOut: {
+            /** Devices */
+            devices: number;
+            /** Fact */
+            fact: string;
+            /** Values */
+            values: components["schemas"]["FactValueOut"][];
+        };
+        /** FactValueOut */
+        FactValueOut: {
+            /** Devices */
+            devices: number;
+            /** Value */
+            value: string;
         };
         /**
          * Fault
@@ -2463,6 +2632,8 @@ export interface components {
             end_of: string[];
             /** Epoch */
             epoch: number;
+            /** Is Outdated */
+            is_outdated: boolean;
             keys: components["schemas"]["KeysOut"];
             kind: components["schemas"]["GatewayKind"];
             lan: components["schemas"]["LanPort"];
@@ -2490,6 +2661,8 @@ export interface components {
             reason: string;
             /** Reconciled At */
             reconciled_at: string | null;
+            /** Software */
+            software: string | null;
             /**
              * State
              * @enum {string}
@@ -2615,7 +2788,7 @@ export interface components {
         };
         /**
          * GroupOut
-         * @description All members, however many they are.
+         * @description All members, however many they are. `display_names`: of the members that have one, by login name.
          */
         GroupOut: {
             /**
@@ -2623,6 +2796,10 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Display Names */
+            display_names: {
+                [key: string]: string;
+            };
             /** Members */
             members: string[];
             /** Name */
@@ -2644,6 +2821,8 @@ export interface components {
          * @description The effect of deleting a group with its policies.
          */
         GroupUseOut: {
+            /** Breaks */
+            breaks: components["schemas"]["AssertionOut"][];
             gain: components["schemas"]["SomePeopleOut"];
             lose: components["schemas"]["SomePeopleOut"];
             /** Policies Deleted */
@@ -2663,6 +2842,17 @@ export interface components {
              * @default []
              */
             stuck?: string[];
+        };
+        /**
+         * HistoryOut
+         * @description `since`: the earliest time about which GET /access can decide.
+         */
+        HistoryOut: {
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
         };
         /**
          * HourOut
@@ -2922,6 +3112,26 @@ export interface components {
              * @default 0
              */
             vlan?: number;
+        };
+        /** ManagedZoneChange */
+        ManagedZoneChange: {
+            /** Denial Page */
+            denial_page: boolean;
+        };
+        /**
+         * ManagedZoneOut
+         * @description A zone in whose names devices open tunnels: of the controller's settings, or one that Culvert writes.
+         */
+        ManagedZoneOut: {
+            /** Denial Page */
+            denial_page: boolean;
+            /**
+             * Display Name
+             * @description `name` as people read it.
+             */
+            readonly display_name: string;
+            /** Name */
+            name: string;
         };
         /**
          * NamedLineOut
@@ -3215,6 +3425,8 @@ export interface components {
          * @description A person's dependents: all of it is closed or deleted with the person, and the groups lose a member.
          */
         PersonUseOut: {
+            /** Breaks */
+            breaks: components["schemas"]["AssertionOut"][];
             /** Devices */
             devices: string[];
             /** Groups */
@@ -3288,18 +3500,31 @@ export interface components {
             name: string;
             /** Resources */
             resources: string[];
+            usage: components["schemas"]["UsageOut"];
             /** User */
             user?: string | null;
+            /** User Display Name */
+            user_display_name: string | null;
         };
         /**
          * PreviewOut
-         * @description The records that would be published, and the people who would get an own policy.
+         * @description The effect of a publication or a change: records that would be written (`records`) or removed (`withdrawn`),
+         *     people whom an enabled policy would permit from then on (`gain`) or no longer (`lose`), whatever its conditions;
+         *     tunnels that would close or move to another gateway; and assertions for which it would be refused (`breaks`).
          */
         PreviewOut: {
-            /** People */
-            people: string[];
+            /** Breaks */
+            breaks: components["schemas"]["AssertionOut"][];
+            gain: components["schemas"]["SomePeopleOut"];
+            lose: components["schemas"]["SomePeopleOut"];
             /** Records */
             records: components["schemas"]["PublishedOut"][];
+            /** Tunnels Closed */
+            tunnels_closed: number;
+            /** Tunnels Moved */
+            tunnels_moved: number;
+            /** Withdrawn */
+            withdrawn: components["schemas"]["PublishedOut"][];
         };
         /**
          * Problem
@@ -3354,9 +3579,11 @@ export interface components {
         };
         /**
          * PublishedOut
-         * @description The record types under the resource's name, in a zone or view.
+         * @description The record types under the resource's name, in a zone or view. `display_name`: that name as people read it.
          */
         PublishedOut: {
+            /** Display Name */
+            display_name: string;
             /** Origin */
             origin: string;
             /** Types */
@@ -3611,6 +3838,9 @@ export interface components {
         /**
          * SampleOut
          * @description `drops`: packets dropped so far, by cause; a restarted gateway counts from 0. Samples are at least 10 s apart.
+         *
+         *     `received`, `sent`: bytes of IP packets a second that tunnels carried from devices and other sites, and to them: the
+         *     mean since the sample before. `tunnels`: open tunnels of devices. Each is null where it was not measured.
          */
         SampleOut: {
             /**
@@ -3622,8 +3852,14 @@ export interface components {
             drops: {
                 [key: string]: number;
             };
+            /** Received */
+            received: number | null;
             /** Round Trip Us */
             round_trip_us: number | null;
+            /** Sent */
+            sent: number | null;
+            /** Tunnels */
+            tunnels: number | null;
         };
         /**
          * SessionOut
@@ -3669,8 +3905,13 @@ export interface components {
              */
             token: string;
         };
-        /** SetupOut */
+        /**
+         * SetupOut
+         * @description Shown once: the URI for the authenticator's QR code, and codes that replace one of the authenticator's each.
+         */
         SetupOut: {
+            /** Recovery Codes */
+            recovery_codes: string[];
             /** Totp Uri */
             totp_uri: string;
         };
@@ -3769,11 +4010,15 @@ export interface components {
         };
         /**
          * SomePeopleOut
-         * @description A count, and the first names.
+         * @description A count, and the first login names. `display_names`: of these people, if they have one, by login name.
          */
         SomePeopleOut: {
             /** Count */
             count: number;
+            /** Display Names */
+            display_names: {
+                [key: string]: string;
+            };
             /** First */
             first: string[];
         };
@@ -3823,7 +4068,7 @@ export interface components {
         };
         /**
          * TraceOut
-         * @description The decision that OpenTunnel of this device would get now, with all steps.
+         * @description The decision that OpenTunnel of this device would get, with all steps.
          */
         TraceOut: {
             /** Address */
@@ -3845,6 +4090,8 @@ export interface components {
             reason: string | null;
             /** Remedy */
             remedy: string | null;
+            /** Resource */
+            resource: string | null;
             /** Steps */
             steps: components["schemas"]["StepOut"][];
             /**
@@ -3906,11 +4153,30 @@ export interface components {
             user_display_name: string | null;
         };
         /**
+         * UsageOut
+         * @description `last_used_on`: the last day (UTC) on which the policy permitted a tunnel; null: none since `counted_from`.
+         *
+         *     `is_unused`: nobody has used it for 90 days; a policy that was added or changed within these days is never unused.
+         */
+        UsageOut: {
+            /**
+             * Counted From
+             * Format: date-time
+             */
+            counted_from: string;
+            /** Is Unused */
+            is_unused: boolean;
+            /** Last Used On */
+            last_used_on: string | null;
+        };
+        /**
          * UseOut
          * @description A resource's dependents: open tunnels, people whom an enabled policy permits, policies that would be deleted with
-         *     it; site tunnels that carry it, and so prevent its deletion.
+         *     it; site tunnels that carry it, and assertions that would break (`breaks`), which prevent its deletion.
          */
         UseOut: {
+            /** Breaks */
+            breaks: components["schemas"]["AssertionOut"][];
             /** People */
             people: number;
             /** Policies Deleted */
@@ -4142,18 +4408,17 @@ export interface operations {
         parameters: {
             query: {
                 user: string;
-                /** @description The name as typed by a person: wiki.corp.example */
+                /** @description The name as typed by a person: wiki.corp.example; or wiki, if one resource alone begins with it */
                 name: string;
                 device?: string | null;
                 /** @description The device's address; default: its last one */
                 address?: string | null;
                 /** @description The gateway that the person has chosen, if any */
                 gateway?: string;
+                /** @description Decide as of this time, with the people, devices, policies, resources and gateways of then; default: now */
+                at?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4174,8 +4439,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    history_api_v1_access_history_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HistoryOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4183,14 +4476,14 @@ export interface operations {
     list_admins_api_v1_admins_get: {
         parameters: {
             query?: {
+                /** @description A part of a row's text: its name, its address, … */
+                q?: string | null;
+                sort?: "name" | "-name" | "role" | "-role" | "confirmed" | "-confirmed";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4211,8 +4504,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4224,10 +4516,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4248,8 +4537,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4257,10 +4545,7 @@ export interface operations {
     invite_api_v1_admins_invitations_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4285,8 +4570,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4294,10 +4578,7 @@ export interface operations {
     withdraw_api_v1_admins_invitations__invitation_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 invitation_id: string;
             };
@@ -4318,8 +4599,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4327,10 +4607,7 @@ export interface operations {
     get_api_v1_admins__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -4353,8 +4630,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4365,8 +4641,6 @@ export interface operations {
                 keep_tokens?: boolean;
             };
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -4390,8 +4664,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4400,8 +4673,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -4431,15 +4702,106 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    list_newest_api_v1_audit_get: {
+    list_all_api_v1_assertions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AssertionOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_api_v1_assertions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AssertionIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AssertionOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_api_v1_assertions__number__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_lines_api_v1_audit_get: {
         parameters: {
             query?: {
+                sort?: "at" | "-at";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
@@ -4453,10 +4815,7 @@ export interface operations {
                 /** @description The login name: only lines of this person's devices */
                 person?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4477,8 +4836,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4496,10 +4854,7 @@ export interface operations {
                 /** @description The login name: only lines of this person's devices */
                 person?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4520,8 +4875,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4532,10 +4886,7 @@ export interface operations {
                 /** @description The number of hours, with this one */
                 hours?: number;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4556,8 +4907,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4565,10 +4915,7 @@ export interface operations {
     retention_api_v1_audit_retention_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4589,8 +4936,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4598,10 +4944,7 @@ export interface operations {
     verification_api_v1_audit_verification_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4622,8 +4965,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4661,10 +5003,7 @@ export interface operations {
     show_api_v1_controller_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4685,8 +5024,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4699,15 +5037,12 @@ export interface operations {
                 /** @description Only devices of this person */
                 user?: string | null;
                 state?: components["schemas"]["DeviceState"] | null;
-                sort?: "created" | "name" | "-name" | "user" | "-user" | "last_seen" | "-last_seen";
+                sort?: "created" | "-created" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "last_seen" | "-last_seen" | "code" | "-code";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4728,8 +5063,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_facts_api_v1_devices_facts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4737,10 +5100,7 @@ export interface operations {
     get_device_api_v1_devices__device_id__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 device_id: string;
             };
@@ -4763,8 +5123,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4773,8 +5132,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -4800,8 +5157,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4809,10 +5165,7 @@ export interface operations {
     replace_authenticator_api_v1_devices__device_id__authenticator_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 device_id: string;
             };
@@ -4835,8 +5188,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4845,8 +5197,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -4872,8 +5222,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4882,8 +5231,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -4909,8 +5256,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4924,10 +5270,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4948,8 +5291,71 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_managed_api_v1_dns_managed_zones_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManagedZoneOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_managed_api_v1_dns_managed_zones__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ManagedZoneChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManagedZoneOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4961,10 +5367,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4985,8 +5388,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4994,10 +5396,7 @@ export interface operations {
     create_api_v1_dns_zones_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -5022,8 +5421,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5031,10 +5429,7 @@ export interface operations {
     get_api_v1_dns_zones__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5057,8 +5452,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5067,8 +5461,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5098,8 +5490,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5110,8 +5501,6 @@ export interface operations {
                 keep_records?: boolean;
             };
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5137,8 +5526,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5146,10 +5534,7 @@ export interface operations {
     check_api_v1_dns_zones__name__check_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5172,8 +5557,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5206,8 +5590,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5240,8 +5623,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5252,12 +5634,12 @@ export interface operations {
                 view: components["schemas"]["Area"][];
                 /** @description The same, for clients that cannot set headers */
                 since?: string | null;
+                /** @description As Accept-Language, for clients that cannot set headers */
+                language?: ("en" | "de") | null;
             };
             header?: {
                 /** @description The id of the last event received */
                 "last-event-id"?: string | null;
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
             };
             path?: never;
             cookie?: never;
@@ -5279,8 +5661,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": unknown;
-                    "text/event-stream": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5292,10 +5673,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -5316,8 +5694,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5325,10 +5702,7 @@ export interface operations {
     enrol_api_v1_gateway_enrolments_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -5353,8 +5727,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5362,10 +5735,7 @@ export interface operations {
     get_api_v1_gateway_enrolments__number__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 number: number;
             };
@@ -5388,8 +5758,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5397,10 +5766,7 @@ export interface operations {
     withdraw_api_v1_gateway_enrolments__number__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 number: number;
             };
@@ -5421,8 +5787,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5455,8 +5820,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5489,8 +5853,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5523,8 +5886,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5557,8 +5919,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5591,8 +5952,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5625,8 +5985,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5638,10 +5997,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -5662,8 +6018,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5671,10 +6026,7 @@ export interface operations {
     create_api_v1_gateways_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -5699,8 +6051,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5708,10 +6059,7 @@ export interface operations {
     get_api_v1_gateways__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5734,8 +6082,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5744,8 +6091,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5775,8 +6120,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5785,8 +6129,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5810,8 +6152,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5819,10 +6160,7 @@ export interface operations {
     bundle_api_v1_gateways__name__bundle_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5846,8 +6184,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5859,8 +6196,6 @@ export interface operations {
                 anyway?: boolean;
             };
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5886,8 +6221,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5895,10 +6229,7 @@ export interface operations {
     entries_api_v1_gateways__name__entries_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5921,8 +6252,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5932,10 +6262,7 @@ export interface operations {
             query?: {
                 hours?: number;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -5958,8 +6285,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5968,8 +6294,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -5995,8 +6319,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6006,14 +6329,12 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
+                sort?: "name" | "-name" | "members" | "-members";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6034,8 +6355,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6043,10 +6363,7 @@ export interface operations {
     create_api_v1_groups_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6071,8 +6388,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6082,10 +6398,7 @@ export interface operations {
             query?: {
                 replaces?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6110,8 +6423,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6119,10 +6431,7 @@ export interface operations {
     get_api_v1_groups__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -6145,8 +6454,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6155,8 +6463,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6186,8 +6492,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6196,8 +6501,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6223,8 +6526,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6233,8 +6535,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6264,8 +6564,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6274,8 +6573,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6302,8 +6599,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6312,8 +6608,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6340,8 +6634,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6349,10 +6642,7 @@ export interface operations {
     use_api_v1_groups__name__use_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -6375,8 +6665,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6386,14 +6675,12 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
+                sort?: "created" | "-created" | "user" | "-user" | "invited_by" | "-invited_by" | "expires" | "-expires";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6414,8 +6701,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6423,10 +6709,7 @@ export interface operations {
     invite_api_v1_invitations_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6451,8 +6734,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6460,10 +6742,7 @@ export interface operations {
     withdraw_api_v1_invitations__number__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 number: number;
             };
@@ -6484,8 +6763,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6493,10 +6771,7 @@ export interface operations {
     scrape_api_v1_metrics_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6515,8 +6790,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6545,8 +6819,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6579,8 +6852,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6612,8 +6884,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6627,14 +6898,14 @@ export interface operations {
                 group?: string | null;
                 /** @description Only policies to this resource */
                 resource?: string | null;
+                /** @description Only policies that nobody has used for 90 days */
+                unused?: boolean;
+                sort?: "name" | "-name" | "subject" | "-subject" | "last_used" | "-last_used";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6655,8 +6926,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6664,10 +6934,7 @@ export interface operations {
     create_api_v1_policies_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6692,8 +6959,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6703,10 +6969,7 @@ export interface operations {
             query?: {
                 replaces?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6731,8 +6994,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6740,10 +7002,7 @@ export interface operations {
     get_api_v1_policies__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -6766,8 +7025,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6776,8 +7034,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6807,8 +7063,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6817,8 +7072,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -6844,8 +7097,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6853,10 +7105,7 @@ export interface operations {
     use_api_v1_policies__name__use_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -6879,8 +7128,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6913,8 +7161,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6943,8 +7190,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6960,10 +7206,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -6984,8 +7227,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6993,10 +7235,7 @@ export interface operations {
     create_api_v1_resources_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7021,19 +7260,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
     };
     preview_api_v1_resources_preview_post: {
         parameters: {
-            query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
+            query?: {
+                replaces?: string | null;
             };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7058,8 +7295,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7067,10 +7303,7 @@ export interface operations {
     get_api_v1_resources__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -7093,8 +7326,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7103,8 +7335,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -7134,8 +7364,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7144,8 +7373,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -7171,8 +7398,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7184,10 +7410,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -7210,8 +7433,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7219,10 +7441,7 @@ export interface operations {
     use_api_v1_resources__name__use_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -7245,8 +7464,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7254,10 +7472,7 @@ export interface operations {
     show_api_v1_session_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7278,8 +7493,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7312,8 +7526,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7321,10 +7534,7 @@ export interface operations {
     sign_out_api_v1_session_delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7343,8 +7553,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7352,10 +7561,7 @@ export interface operations {
     confirm_authenticator_api_v1_session_authenticator_put: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7380,8 +7586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7389,10 +7594,7 @@ export interface operations {
     begin_authenticator_api_v1_session_authenticator_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7417,8 +7619,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7426,10 +7627,7 @@ export interface operations {
     list_credentials_api_v1_session_credentials_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7450,8 +7648,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7459,10 +7656,7 @@ export interface operations {
     remove_identity_api_v1_session_identities__identity_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 identity_id: string;
             };
@@ -7483,8 +7677,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7492,10 +7685,7 @@ export interface operations {
     list_notices_api_v1_session_notices_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7516,8 +7706,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7525,10 +7714,7 @@ export interface operations {
     dismiss_api_v1_session_notices__notice_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 notice_id: number;
             };
@@ -7549,8 +7735,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7583,8 +7768,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7615,8 +7799,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7624,10 +7807,7 @@ export interface operations {
     list_all_api_v1_session_passkeys_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7648,8 +7828,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7657,10 +7836,7 @@ export interface operations {
     add_api_v1_session_passkeys_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7685,8 +7861,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7694,10 +7869,7 @@ export interface operations {
     begin_api_v1_session_passkeys_options_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7720,8 +7892,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7729,10 +7900,7 @@ export interface operations {
     remove_api_v1_session_passkeys__passkey_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 passkey_id: string;
             };
@@ -7753,8 +7921,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7762,10 +7929,7 @@ export interface operations {
     change_password_api_v1_session_password_put: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7790,8 +7954,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7799,10 +7962,7 @@ export interface operations {
     remove_password_api_v1_session_password_delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7821,8 +7981,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7830,10 +7989,7 @@ export interface operations {
     prove_api_v1_session_proof_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7858,8 +8014,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7867,10 +8022,7 @@ export interface operations {
     prove_api_v1_session_proof_passkey_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7895,8 +8047,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7904,10 +8055,7 @@ export interface operations {
     make_recovery_codes_api_v1_session_recovery_codes_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7932,8 +8080,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7941,10 +8088,7 @@ export interface operations {
     remove_recovery_codes_api_v1_session_recovery_codes_delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7963,8 +8107,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7972,10 +8115,7 @@ export interface operations {
     sessions_api_v1_session_sessions_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -7996,8 +8136,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8005,10 +8144,7 @@ export interface operations {
     end_session_api_v1_session_sessions__session_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 session_id: string;
             };
@@ -8029,8 +8165,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8063,8 +8198,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8072,14 +8206,14 @@ export interface operations {
     list_all_api_v1_site_tunnels_get: {
         parameters: {
             query?: {
+                /** @description A part of a row's text: its name, its address, … */
+                q?: string | null;
+                sort?: "name" | "-name" | "state" | "-state" | "keyed" | "-keyed";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8100,8 +8234,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8109,10 +8242,7 @@ export interface operations {
     create_api_v1_site_tunnels_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8137,8 +8267,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8146,10 +8275,7 @@ export interface operations {
     get_api_v1_site_tunnels__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -8172,8 +8298,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8182,8 +8307,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -8213,8 +8336,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8223,8 +8345,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -8248,8 +8368,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8257,14 +8376,14 @@ export interface operations {
     list_tokens_api_v1_tokens_get: {
         parameters: {
             query?: {
+                /** @description A part of a row's text: its name, its address, … */
+                q?: string | null;
+                sort?: "name" | "-name" | "created_by" | "-created_by" | "expires" | "-expires";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8285,8 +8404,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8294,10 +8412,7 @@ export interface operations {
     create_token_api_v1_tokens_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8322,8 +8437,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8331,10 +8445,7 @@ export interface operations {
     list_scopes_api_v1_tokens_scopes_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8355,8 +8466,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8364,10 +8474,7 @@ export interface operations {
     delete_token_api_v1_tokens__token_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 token_id: string;
             };
@@ -8388,8 +8495,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8401,10 +8507,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8425,8 +8528,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8434,10 +8536,7 @@ export interface operations {
     close_api_v1_tunnels__tunnel_id__delete: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 tunnel_id: string;
             };
@@ -8458,8 +8557,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8469,15 +8567,12 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
-                sort?: "name" | "-name";
+                sort?: "name" | "-name" | "display_name" | "-display_name" | "devices" | "-devices" | "last_seen" | "-last_seen";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8498,8 +8593,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8507,10 +8601,7 @@ export interface operations {
     create_user_api_v1_users_post: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8535,8 +8626,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8544,10 +8634,7 @@ export interface operations {
     get_user_api_v1_users__name__get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -8570,8 +8657,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8580,8 +8666,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -8611,8 +8695,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8621,8 +8704,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
                 /** @description The object's ETag */
                 "if-match"?: string | null;
             };
@@ -8648,8 +8729,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8661,10 +8741,7 @@ export interface operations {
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -8687,8 +8764,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8696,10 +8772,7 @@ export interface operations {
     use_of_user_api_v1_users__name__use_get: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The session's csrf_token: needed for each write with the session's cookie */
-                "X-CSRF-Token"?: string | null;
-            };
+            header?: never;
             path: {
                 name: string;
             };
@@ -8722,8 +8795,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

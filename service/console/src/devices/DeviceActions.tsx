@@ -37,6 +37,7 @@ export function Approve({ device: { id, name, user } }: { device: Device }) {
   return (
     <Button
       size="compact-sm"
+      variant="default"
       aria-label={t`Approve ${name} of ${user}`}
       loading={approve.isPending}
       onClick={() => approve.mutate([id])}

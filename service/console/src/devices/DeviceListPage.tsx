@@ -159,6 +159,7 @@ const columns = (): Column<Device>[] => [
   },
   {
     title: t`State`,
+    sort: "state",
     cell: ({ state }) => (
       <Stack gap={2} align="flex-start">
         <StateBadge state={state} />
@@ -192,6 +193,7 @@ const columns = (): Column<Device>[] => [
   { title: t`Last denied`, from: "md", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   {
     title: t`Code`,
+    sort: "code",
     from: "md",
     cell: ({ code_valid_until }) => {
       const until = code_valid_until === null ? null : moment(code_valid_until);

@@ -37,7 +37,10 @@ export function DeviceRevokeDialog({
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
         <List.Item>
-          <Trans>The computer loses access until it enrols again with a new invitation</Trans>
+          <Trans>
+            The computer loses access and deletes its key: this cannot be undone, and it has to be enrolled
+            again with a new invitation
+          </Trans>
         </List.Item>
       </List>
     </ConfirmDialog>

@@ -1,14 +1,13 @@
 import { api, page, type Schemas } from "../api/client";
 import type { paths } from "../api/schema";
-import { pages, type Pages } from "../shared/pages";
+import { bothWays, pages, watched, type OrderOf, type Pages } from "../shared/pages";
 
 export type Device = Schemas["DeviceOut"];
 
 export const STATES = ["pending", "approved", "revoked"] as const;
 
-type Asked = NonNullable<paths["/api/v1/devices"]["get"]["parameters"]["query"]>;
-export type DeviceOrder = NonNullable<Asked["sort"]>;
-export const ORDERS: readonly DeviceOrder[] = ["name", "-name", "user", "-user", "last_seen", "-last_seen"];
+export type DeviceOrder = OrderOf<paths["/api/v1/devices"]>;
+export const ORDERS = bothWays<DeviceOrder>("name", "user", "state", "last_seen", "code");
 
 export interface DeviceFilter {
   q?: string;
@@ -19,6 +18,8 @@ export interface DeviceFilter {
 }
 
 export const devicesQuery = (filter: DeviceFilter): Pages<Device> =>
-  pages(["devices", "list", filter], async (part) =>
-    page(await api.GET("/api/v1/devices", { params: { query: { ...filter, ...part } } })),
+  watched(
+    pages(["devices", "list", filter], async (part) =>
+      page(await api.GET("/api/v1/devices", { params: { query: { ...filter, ...part } } })),
+    ),
   );

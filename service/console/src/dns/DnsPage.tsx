@@ -1,6 +1,6 @@
 import { msg, plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
@@ -9,19 +9,21 @@ import { useState } from "react";
 
 import { api } from "../api/client";
 import { say, sayOptions, type Text as Label } from "../locale/language";
-import { useDns, type Zone } from "../live/live";
+import { useDns, type Published, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EmptyList } from "../shared/EmptyList";
 import { encoded } from "../shared/encoded";
 import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { notifyProblem } from "../shared/ProblemNote";
+import { LiveList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
 import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { ZoneActs } from "./ZoneActs";
-import { chosen, COLOURS, STATES, STATE_NAMES } from "./records";
+import { ManagedZones } from "./ManagedZones";
+import { chosen, COLOURS, STATES, STATE_NAMES, type RecordOrder } from "./records";
 import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
@@ -67,6 +69,7 @@ export function DnsPage() {
           <ZoneCard key={zone.name} zone={zone} />
         ))}
       </Stack>
+      <ManagedZones />
       {zones.length > 0 && (
         <>
           <Group mb="md">
@@ -95,52 +98,13 @@ export function DnsPage() {
               <Trans>Records show here as resources are published.</Trans>
             </EmptyList>
           ) : (
-            <Table.ScrollContainer minWidth={340}>
-              <Table aria-label={t`Records`} verticalSpacing="xs">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th w="34%">
-                      <Trans>Name</Trans>
-                    </Table.Th>
-                    <Table.Th>
-                      <Trans>State</Trans>
-                    </Table.Th>
-                    <Table.Th visibleFrom="sm">
-                      <Trans>Changed</Trans>
-                    </Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {records.slice(0, SHOWN_MAX).map((record) => (
-                    <Table.Tr key={`${record.zone}/${record.type}/${record.name}`}>
-                      <Table.Td>
-                        <Text size="sm" className="name">
-                          {record.display_name}{" "}
-                          <Text span inherit c="dimmed">
-                            {record.type} {record.zone === "" ? t`in no zone` : t`in ${record.zone}`}
-                          </Text>
-                        </Text>
-                        <Encoded name={record.name} display_name={record.display_name} />
-                      </Table.Td>
-                      <Table.Td>
-                        <Badge variant="light" color={COLOURS[record.state]} tt="none">
-                          {say(STATE_NAMES[record.state])}
-                        </Badge>
-                        {record.message !== null && (
-                          <Text size="xs" c="dimmed" className="name">
-                            {record.message} {record.remedy}
-                          </Text>
-                        )}
-                        <RecordValues record={record} />
-                      </Table.Td>
-                      <Table.Td visibleFrom="sm">
-                        <TimeSince at={record.updated_at} />
-                      </Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+            <LiveList
+              label={t`Records`}
+              rows={records.slice(0, SHOWN_MAX)}
+              columns={COLUMNS}
+              keyOf={({ zone, type, name }) => `${zone}/${type}/${name}`}
+              sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as RecordOrder }) }}
+            />
           )}
           {records.length > SHOWN_MAX && (
             <Text size="sm" c="dimmed">
@@ -152,6 +116,47 @@ export function DnsPage() {
     </>
   );
 }
+
+const COLUMNS: Column<Published>[] = [
+  {
+    title: msg`Name`,
+    sort: "name",
+    cell: ({ name, display_name, type, zone }) => (
+      <>
+        <Text size="sm" className="name">
+          {display_name}{" "}
+          <Text span inherit c="dimmed">
+            {type} {zone === "" ? t`in no zone` : t`in ${zone}`}
+          </Text>
+        </Text>
+        <Encoded name={name} display_name={display_name} />
+      </>
+    ),
+  },
+  {
+    title: msg`State`,
+    sort: "state",
+    cell: (record) => (
+      <>
+        <Badge variant="light" color={COLOURS[record.state]} tt="none">
+          {say(STATE_NAMES[record.state])}
+        </Badge>
+        {record.message !== null && (
+          <Text size="xs" c="dimmed" className="name">
+            {record.message} {record.remedy}
+          </Text>
+        )}
+        <RecordValues record={record} />
+      </>
+    ),
+  },
+  {
+    title: msg`Changed`,
+    sort: "changed",
+    from: "sm",
+    cell: ({ updated_at }) => <TimeSince at={updated_at} />,
+  },
+];
 
 function Encoded({ name, display_name }: { name: string; display_name: string }) {
   const shown = encoded(name, display_name);

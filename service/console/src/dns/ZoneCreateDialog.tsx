@@ -3,12 +3,16 @@ import { NumberInput, SimpleGrid, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
+import type { ChangeEventHandler } from "react";
 
 import { DNS_TTL_MAX } from "../api/contract";
 import { api, body } from "../api/client";
+import { Fold } from "../shared/Fold";
 import { FormDialog } from "../shared/FormDialog";
+import { suggestedName, useSuggestion } from "../shared/suggestion";
 
 const NEW = { name: "", origin: "", server: "", port: 53, key: "", ttl: 60, view: "", instance: "default" };
+const SELDOM = ["port", "ttl", "view", "instance"];
 
 export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
   const add = useMutation({
@@ -27,38 +31,59 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
       onClose={onClose}
       size="lg"
     >
-      {(form) => (
+      {(form) => <ZoneFields form={form} />}
+    </FormDialog>
+  );
+}
+
+function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
+  const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
+  const origin = fieldOf(form, "origin");
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, xs: 2 }}>
+        <TextInput
+          label={t`Zone`}
+          description={t`Devices open tunnels for its names`}
+          placeholder="corp.example"
+          required
+          data-autofocus
+          {...origin}
+          onChange={(event) => {
+            origin.onChange(event);
+            suggest(suggestedName(event.currentTarget.value));
+          }}
+        />
+        <TextInput
+          label={t`Short name`}
+          description={t`For lists and the API; it cannot be changed later`}
+          placeholder="corp"
+          required
+          {...fieldOf(form, "name")}
+        />
+        <TextInput
+          label={t`Name server`}
+          description={t`The zone’s primary server`}
+          placeholder="192.0.2.53"
+          required
+          {...fieldOf(form, "server")}
+        />
+        <TextInput
+          label={t`TSIG key`}
+          description={t`Its file’s name in /etc/culvert/dns-keys, without .key`}
+          placeholder="culvert"
+          required
+          {...fieldOf(form, "key")}
+        />
+      </SimpleGrid>
+      <Fold title={t`Port, time to live, view and instance`} fields={SELDOM} errors={form.errors}>
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
-          <TextInput
-            label={t`Zone`}
-            description={t`Devices open tunnels for its names`}
-            placeholder="corp.example"
-            required
-            data-autofocus
-            {...fieldOf(form, "origin")}
-          />
-          <TextInput
-            label={t`Short name`}
-            description={t`For lists and the API; it cannot be changed later`}
-            placeholder="corp"
-            required
-            {...fieldOf(form, "name")}
-          />
-          <TextInput label={t`Name server`} placeholder="192.0.2.53" required {...fieldOf(form, "server")} />
-          <NumberInput label={t`Port`} min={1} max={65535} required {...form.getInputProps("port")} />
-          <TextInput
-            label={t`TSIG key`}
-            description={t`A file of dns-updater’s key directory, without .key`}
-            placeholder="culvert"
-            required
-            {...fieldOf(form, "key")}
-          />
+          <NumberInput label={t`Port`} min={1} max={65535} {...form.getInputProps("port")} />
           <NumberInput
             label={t`Time to live`}
             description={t`Seconds`}
             min={0}
             max={DNS_TTL_MAX}
-            required
             {...form.getInputProps("ttl")}
           />
           <TextInput
@@ -69,15 +94,15 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
           <TextInput
             label={t`Instance`}
             description={t`Marks our records, if several Culvert installations share the zone`}
-            required
             {...fieldOf(form, "instance")}
           />
         </SimpleGrid>
-      )}
-    </FormDialog>
+      </Fold>
+    </>
   );
 }
 
 function fieldOf(form: UseFormReturnType<typeof NEW>, name: keyof typeof NEW) {
-  return { ...form.getInputProps(name), spellCheck: false, autoCapitalize: "none" };
+  const held = form.getInputProps(name) as { onChange: ChangeEventHandler<HTMLInputElement> };
+  return { ...held, spellCheck: false, autoCapitalize: "none" };
 }

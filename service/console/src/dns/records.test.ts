@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { DnsRow } from "../live/live";
 import { encoded } from "../shared/encoded";
-import { chosen, difference } from "./records";
+import { chosen, difference, type RecordOrder } from "./records";
 
 const record = (name: string, state: string) =>
   [name, { name, display_name: name, state, zone: "corp", type: "A" } as DnsRow] as const;
@@ -16,6 +16,26 @@ test("zones and records are separate, and records that are not live come first",
   const { zones, records } = chosen(ROWS, {});
   expect(zones.map(({ origin }) => origin)).toEqual(["corp.example"]);
   expect(records.map(({ name }) => name)).toEqual(["wiki.corp.example", "a.corp.example"]);
+});
+
+test("records are sorted as asked, and equal ones by their name", () => {
+  const at = (name: string, state: string, updated_at: string) =>
+    [name, { ...record(name, state)[1], updated_at } as DnsRow] as const;
+  const rows = new Map([
+    at("c.corp.example", "live", "2026-01-01T00:00:00.5Z"),
+    at("a.corp.example", "refused", "2026-01-01T00:00:00Z"),
+    at("b.corp.example", "live", "2026-01-01T00:00:01Z"),
+  ]);
+  const initials = (sort: RecordOrder) =>
+    chosen(rows, { sort })
+      .records.map(({ name }) => name[0])
+      .join("");
+  expect(initials("name")).toBe("abc");
+  expect(initials("-name")).toBe("cba");
+  expect(initials("changed")).toBe("acb");
+  expect(initials("-changed")).toBe("bca");
+  expect(initials("state")).toBe("abc");
+  expect(initials("-state")).toBe("bca");
 });
 
 test("records are found by a part of their name, and by their state", () => {

@@ -4,6 +4,7 @@ import { msg } from "@lingui/core/macro";
 import type { Text } from "../locale/language";
 import type { DnsRow, Published, Zone } from "../live/live";
 import type { Rows } from "../live/rows";
+import { bothWays } from "../shared/pages";
 
 export const STATES = ["live", "pending", "refused", "foreign", "occluded", "unreachable"] as const;
 /** The states' names. */
@@ -24,9 +25,18 @@ export const COLOURS: Record<Zone["state"], string> = {
   unreachable: "red",
 };
 
+export type RecordOrder = `${"" | "-"}${"name" | "state" | "changed"}`;
+export const ORDERS = bothWays<RecordOrder>("name", "state", "changed");
+
+const BY = {
+  name: (a: Published, b: Published) => a.name.localeCompare(b.name),
+  state: (a: Published, b: Published) => STATES.indexOf(b.state) - STATES.indexOf(a.state),
+  changed: (a: Published, b: Published) => Date.parse(a.updated_at) - Date.parse(b.updated_at),
+};
+
 export function chosen(
   rows: Rows<DnsRow>,
-  { q = "", state }: { q?: string; state?: string },
+  { q = "", state, sort }: { q?: string; state?: string; sort?: RecordOrder },
 ): { zones: Zone[]; records: Published[] } {
   const zones: Zone[] = [];
   const records: Published[] = [];
@@ -39,6 +49,10 @@ export function chosen(
   // Records that are not live come first.
   const need = ({ state: of }: Published) => (of === "live" ? 1 : 0);
   records.sort((a, b) => need(a) - need(b) || a.name.localeCompare(b.name) || a.type.localeCompare(b.type));
+  if (sort !== undefined) {
+    const compare = BY[sort.replace("-", "") as keyof typeof BY];
+    records.sort(sort.startsWith("-") ? (a, b) => compare(b, a) : compare);
+  }
   return { zones: zones.sort((a, b) => a.name.localeCompare(b.name)), records };
 }
 

@@ -8,11 +8,11 @@ import { api } from "../api/client";
 import { change, language, LANGUAGES, type Language } from "../locale/language";
 import { sessionQuery, type Session } from "../session/session";
 import { AccountButton } from "./AccountButton";
-import { timeOfDay } from "../shared/words";
+import { sayRole, timeOfDay } from "../shared/words";
 
 export function AccountMenuItems({ session }: { session: Session }) {
   const queries = useQueryClient();
-  const { role } = session;
+  const role = sayRole(session.role);
   const until = timeOfDay(session.expires_at);
   const signOut = useMutation({
     mutationFn: () => api.DELETE("/api/v1/session"),

@@ -4,6 +4,8 @@ import { msg, t } from "@lingui/core/macro";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import {
+  IconArrowRight,
+  IconArrowsLeftRight,
   IconDeviceLaptop,
   IconKey,
   IconPlus,
@@ -11,12 +13,16 @@ import {
   IconServer2,
   IconUsers,
   IconWorld,
+  IconWorldWww,
 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
-import { useGateways } from "../live/live";
+import { chosen } from "../dns/records";
+import { stateOf } from "../gateways/state";
+import { useDns, useGateways, type DnsRow } from "../live/live";
+import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
 import { PLACES } from "./navigation";
 
@@ -43,18 +49,69 @@ const ACTS = [
     about: msg`Send the link that enrols a computer`,
     to: "/people",
   },
+  {
+    of: "users",
+    label: msg`Add a person`,
+    about: msg`People with access; they enrol computers with an invitation.`,
+    to: "/people",
+  },
   { of: "groups", label: msg`Add a group`, about: msg`People who get the same access`, to: "/groups/new" },
   { of: "policies", label: msg`Add a policy`, about: msg`Let a group open resources`, to: "/policies/new" },
+  {
+    of: "site-tunnels",
+    label: msg`Add a site tunnel`,
+    about: msg`Between two gateways, for hosts without Culvert; always on.`,
+    to: "/site-tunnels/new",
+  },
+  {
+    of: "dns",
+    label: msg`Add a zone`,
+    about: msg`Records that Culvert publishes, and their state at the name servers.`,
+    to: "/dns",
+  },
+  {
+    of: "admins",
+    label: msg`Invite an administrator`,
+    about: msg`A person with the link makes the account.`,
+    to: "/settings",
+    part: "administrators",
+  },
+  {
+    of: "tokens",
+    label: msg`Make a token`,
+    about: msg`For programs that call the REST API.`,
+    to: "/settings",
+    part: "tokens",
+  },
 ] as const;
+
+/** The pages behind the main ones. */
+const FURTHER = [
+  { label: msg`Invitations`, about: msg`Links that have been sent and not used yet.`, to: "/invitations" },
+  { label: msg`Groups`, about: msg`People who reach the same resources.`, to: "/groups" },
+  {
+    label: msg`Site tunnels`,
+    about: msg`Between two gateways, for hosts without Culvert; always on.`,
+    to: "/site-tunnels",
+  },
+  { label: msg`Your account`, about: msg`Settings`, to: "/settings", part: "account" },
+  { label: msg`Administrators`, about: msg`Settings`, to: "/settings", part: "administrators" },
+  { label: msg`API tokens`, about: msg`Settings`, to: "/settings", part: "tokens" },
+  { label: msg`Controller`, about: msg`Settings`, to: "/settings", part: "controller" },
+] as const;
+
+const SITE_TUNNELS_READ = 500;
 
 async function find(asked: string) {
   const params = { query: { q: asked, limit: FOUND_AT_MOST } };
-  const [resources, people, devices, groups, policies] = await Promise.all([
+  const [resources, people, devices, groups, policies, siteTunnels] = await Promise.all([
     api.GET("/api/v1/resources", { params }),
     api.GET("/api/v1/users", { params }),
     api.GET("/api/v1/devices", { params }),
     api.GET("/api/v1/groups", { params }),
     api.GET("/api/v1/policies", { params }),
+    // The controller does not search these, of which there are few.
+    api.GET("/api/v1/site-tunnels", { params: { query: { limit: SITE_TUNNELS_READ } } }),
   ]);
   return {
     resources: body(resources),
@@ -62,7 +119,18 @@ async function find(asked: string) {
     devices: body(devices),
     groups: body(groups),
     policies: body(policies),
+    siteTunnels: body(siteTunnels)
+      .filter(({ name }) => name.includes(asked.toLowerCase()))
+      .slice(0, FOUND_AT_MOST),
   };
+}
+
+/** The zones and records with the text in their name. */
+function namesOf(rows: Rows<DnsRow>, asked: string): string[] {
+  const { zones, records } = chosen(rows, { q: asked });
+  const origins = zones.map(({ display_name }) => display_name).filter((name) => name.includes(asked));
+  const names = [...origins, ...records.map(({ display_name }) => display_name)];
+  return [...new Set(names)].slice(0, FOUND_AT_MOST);
 }
 
 const ofPerson = (user: string): string => t`of ${user}`;
@@ -84,6 +152,7 @@ export function CommandList({
     queryFn: () => find(asked),
     enabled: asked !== "",
   });
+  const dns = useDns().rows;
   const gateways = [...(useGateways().rows?.values() ?? [])].filter(({ name }) =>
     name.toLowerCase().includes(asked.toLowerCase()),
   );
@@ -94,21 +163,34 @@ export function CommandList({
     leftSection: <Icon size={20} stroke={1.5} />,
     onClick: () => void navigate({ to }),
   }));
+  const further: SpotlightActionData[] = FURTHER.map(({ label, about, to, ...rest }) => ({
+    id: ["to", to, ...Object.values(rest)].join(" "),
+    label: i18n._(label),
+    description: i18n._(about),
+    leftSection: <IconArrowRight size={20} stroke={1.5} />,
+    onClick: () => void navigate({ to, search: rest }),
+  }));
   const may = {
     resources: useMayWrite("resources"),
     gateways: useMayWrite("gateways"),
     invitations: useMayWrite("invitations"),
     groups: useMayWrite("groups"),
     policies: useMayWrite("policies"),
+    users: useMayWrite("users"),
+    "site-tunnels": useMayWrite("site-tunnels"),
+    dns: useMayWrite("dns"),
+    admins: useMayWrite("admins"),
+    tokens: useMayWrite("tokens"),
   };
-  const act = ACTS.filter(({ of }) => may[of]).map(({ label, about, to }) => ({
-    id: `do ${to}`,
+  const act = ACTS.filter(({ of }) => may[of]).map(({ of, label, about, to, ...rest }) => ({
+    id: `do ${of} ${to}`,
     label: i18n._(label),
     description: i18n._(about),
     leftSection: <IconPlus size={20} stroke={1.5} />,
-    onClick: () => void navigate({ to }),
+    onClick: () => void navigate({ to, search: rest }),
   }));
   const { resources = [], people = [], devices = [], groups = [], policies = [] } = found.data ?? {};
+  const { siteTunnels = [] } = found.data ?? {};
   const things: { group: string; actions: SpotlightActionData[] }[] = [
     {
       group: t`Resources`,
@@ -123,13 +205,15 @@ export function CommandList({
     },
     {
       group: t`Gateways`,
-      actions: (asked === "" ? [] : gateways.slice(0, FOUND_AT_MOST)).map(({ name, state }) => ({
-        id: `gateway/${name}`,
-        label: name,
-        description: state,
-        leftSection: <IconServer2 size={20} stroke={1.5} />,
-        onClick: () => void navigate({ to: "/gateways/of/$name", params: { name } }),
-      })),
+      actions: (asked === "" ? [] : gateways.slice(0, FOUND_AT_MOST)).map(
+        ({ name, state, draining_since }) => ({
+          id: `gateway/${name}`,
+          label: name,
+          description: stateOf({ state, draining_since }).word,
+          leftSection: <IconServer2 size={20} stroke={1.5} />,
+          onClick: () => void navigate({ to: "/gateways/of/$name", params: { name } }),
+        }),
+      ),
     },
     {
       group: t`People`,
@@ -171,11 +255,30 @@ export function CommandList({
         onClick: () => void navigate({ to: "/policies/of/$name", params: { name } }),
       })),
     },
+    {
+      group: t`Site tunnels`,
+      actions: siteTunnels.map(({ name, ends }) => ({
+        id: `site-tunnel/${name}`,
+        label: name,
+        description: ends.map(({ gateway }) => gateway).join(" ↔ "),
+        leftSection: <IconArrowsLeftRight size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/site-tunnels/of/$name", params: { name } }),
+      })),
+    },
+    {
+      group: t`DNS`,
+      actions: (asked === "" || dns === null ? [] : namesOf(dns, asked)).map((name) => ({
+        id: `dns/${name}`,
+        label: name,
+        leftSection: <IconWorldWww size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/dns", search: { q: name } }),
+      })),
+    },
   ];
   return (
     <Spotlight
       actions={[
-        { group: t`Go to`, actions: go },
+        { group: t`Go to`, actions: [...go, ...further] },
         { group: t`Do`, actions: act },
         ...things.filter(({ actions }) => actions.length > 0),
       ]}

@@ -81,14 +81,14 @@ function Framed({ session, children }: { session: Session; children: ReactNode }
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="sm" aria-label={t`Main`}>
-        {PLACES.map(({ label, to, also, icon: Icon }) => (
+        {PLACES.map(({ label, to, also = [], icon: Icon }) => (
           <NavLinkTo
             key={to}
             to={to}
             label={i18n._(label)}
             leftSection={<Icon size={18} stroke={1.6} />}
-            active={isAt(pathname, to) || isAt(pathname, also)}
-            aria-current={isAt(pathname, to) || isAt(pathname, also) ? "page" : undefined}
+            active={[to, ...also].some((place) => isAt(pathname, place))}
+            aria-current={[to, ...also].some((place) => isAt(pathname, place)) ? "page" : undefined}
             onClick={close}
             variant="light"
             mb={2}
@@ -106,8 +106,8 @@ function Framed({ session, children }: { session: Session; children: ReactNode }
   );
 }
 
-function isAt(pathname: string, place: string | undefined): boolean {
-  return place === "/" ? pathname === "/" : place !== undefined && pathname.startsWith(place);
+function isAt(pathname: string, place: string): boolean {
+  return place === "/" ? pathname === "/" : pathname.startsWith(place);
 }
 
 function Lost() {

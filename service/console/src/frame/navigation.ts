@@ -19,8 +19,8 @@ import type { LinkProps } from "@tanstack/react-router";
 export interface Place {
   label: MessageDescriptor;
   to: NonNullable<LinkProps["to"]>;
-  /** The address of another page of the same place. */
-  also?: string;
+  /** The addresses of other pages of the same place. */
+  also?: readonly string[];
   icon: Icon;
   about: MessageDescriptor;
 }
@@ -31,14 +31,14 @@ export const PLACES: readonly Place[] = [
   {
     label: msg`Gateways`,
     to: "/gateways",
-    also: "/site-tunnels",
+    also: ["/site-tunnels"],
     icon: IconServer2,
     about: msg`Ends of tunnels`,
   },
   {
     label: msg`People`,
     to: "/people",
-    also: "/invitations",
+    also: ["/invitations"],
     icon: IconUsers,
     about: msg`People and their invitations`,
   },
@@ -46,7 +46,7 @@ export const PLACES: readonly Place[] = [
   {
     label: msg`Policies`,
     to: "/policies",
-    also: "/groups",
+    also: ["/groups", "/assertions"],
     icon: IconKey,
     about: msg`Access rules`,
   },

@@ -20,7 +20,7 @@ test("a notice names actor, act and source", () => {
     object: "admin/eve",
     details: { from: "admin", to: "owner" },
   };
-  expect(said({ ...role, source: null }, "olga")).toBe("bob changed the role of eve from admin to owner.");
+  expect(said({ ...role, source: null }, "olga")).toBe("bob changed the role of eve from Admin to Owner.");
 });
 
 test("wrong codes for the reader's account come with advice", () => {

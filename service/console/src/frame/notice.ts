@@ -2,6 +2,7 @@
 import { t } from "@lingui/core/macro";
 
 import type { Schemas } from "../api/client";
+import { sayRole } from "../shared/words";
 
 export type Notice = Schemas["NoticeOut"];
 
@@ -35,11 +36,11 @@ export function said({ action, actor, object, details, source }: Notice, name: s
     case "admin.identity.remove":
       return t`${actor} removed their account at ${issuer}${from}.`;
     case "admin.invite":
-      return t`${actor} invited somebody as ${whose}${from}.`;
+      return t`${actor} invited somebody as ${sayRole(whose)}${from}.`;
     case "admin.create":
       return t`${whose} made an account with an invitation${from}.`;
     case "admin.role":
-      return t`${actor} changed the role of ${whose} from ${before} to ${after}${from}.`;
+      return t`${actor} changed the role of ${whose} from ${sayRole(before)} to ${sayRole(after)}${from}.`;
     case "admin.delete":
       return t`${actor} deleted the administrator ${whose}${from}.`;
     case "token.create":

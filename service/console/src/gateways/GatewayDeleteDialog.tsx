@@ -3,10 +3,10 @@ import { Trans } from "@lingui/react/macro";
 import { List } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
 
 import { api } from "../api/client";
 import type { Gateway } from "../live/live";
+import { useReturn } from "../shared/lists";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 
 /** The controller refuses the deletion of a gateway in use, and names what uses it. */
@@ -17,12 +17,12 @@ export function GatewayDeleteDialog({
   gateway: Gateway;
   onClose: () => void;
 }) {
-  const navigate = useNavigate();
+  const goBack = useReturn();
   const remove = useMutation({
     mutationFn: () => api.DELETE("/api/v1/gateways/{name}", { params: { path: { name } } }),
     onSuccess: async () => {
       notifications.show({ message: t`${name} is deleted` });
-      await navigate({ to: "/gateways" });
+      await goBack("/gateways");
     },
   });
   const only = alone_for.join(", ");

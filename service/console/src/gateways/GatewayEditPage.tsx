@@ -1,10 +1,11 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged } from "../api/client";
+import { useGateways } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
@@ -37,14 +38,12 @@ export function GatewayEditPage() {
   const queries = useQueryClient();
   const mayWrite = useMayWrite("gateways");
   const query = useQuery(gatewayQuery(name));
+  const open = useGateways().rows?.get(name)?.tunnels;
   return (
     <LoadedPage query={query} name={name} list="/gateways">
       {(found) => (
         <Stack maw={760}>
-          <PageHead
-            title={t`Change ${name}`}
-            about={t`Tunnels that do not fit the gateway any more are closed, and open again.`}
-          />
+          <PageHead title={t`Change ${name}`} about={whatCloses(open)} />
           <EditForm
             label={t`Gateway`}
             what={name}
@@ -72,4 +71,14 @@ export function GatewayEditPage() {
       )}
     </LoadedPage>
   );
+}
+
+/** `open`: the number of the gateway's open tunnels; undefined until it is known. */
+function whatCloses(open: number | undefined): string | undefined {
+  if (open === undefined) return undefined;
+  return plural(open, {
+    0: "No tunnel is open through it.",
+    one: "# tunnel is open through it. If it does not fit the change, it closes and opens again.",
+    other: "# tunnels are open through it. Those that do not fit the change close and open again.",
+  });
 }

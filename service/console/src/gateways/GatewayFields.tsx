@@ -1,10 +1,11 @@
 /** The fields of a gateway's form, for a new one and for a change. */
 import { msg, t } from "@lingui/core/macro";
 import { i18n } from "@lingui/core";
-import { Fieldset, NumberInput, Select, SimpleGrid, Textarea, TextInput } from "@mantine/core";
+import { Fieldset, MultiSelect, NumberInput, Select, SimpleGrid, Textarea, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
-import { PORT_MAX, SUITES } from "../api/contract";
+import { LEGACY_SUITES, PORT_MAX, SUITES } from "../api/contract";
+import { Fold } from "../shared/Fold";
 import type { GatewayForm } from "./form";
 
 const KINDS = [
@@ -18,6 +19,19 @@ const CONNECTIONS = [
   { value: "gateway", label: msg`The gateway connects to the controller (recommended)` },
   { value: "controller", label: msg`The controller connects to the gateway` },
 ];
+
+const VLANS = [
+  ["wan.vlan", msg`VLAN of the WAN port`],
+  ["lan.vlan", msg`VLAN of the LAN port`],
+] as const;
+const MTUS = [
+  ["wan.mtu", msg`MTU of the WAN port`],
+  ["lan.mtu", msg`MTU of the LAN port`],
+] as const;
+const SELDOM = [...[...VLANS, ...MTUS].map(([path]) => path), "legacy_suites", "device_id"];
+// IEEE 802.1Q; RFC 8200 section 5.
+const VLAN_MAX = 4094;
+const MTU_MIN = 1280;
 
 // Documentation's addresses (RFC 5737) and locally administered MAC addresses.
 const EXAMPLE = {
@@ -36,8 +50,8 @@ const EXAMPLE = {
 
 /** `isNew`: the name can be chosen, because no certificate was made for it yet. */
 export function GatewayFields({ form, isNew }: { form: UseFormReturnType<GatewayForm>; isNew: boolean }) {
-  // A legacy suite is kept, but not offered.
-  const suites = [...new Set([...SUITES, form.values.suite])];
+  // A legacy suite is offered once it is allowed.
+  const suites = [...new Set([...SUITES, ...form.values.legacy_suites, form.values.suite])];
   return (
     <>
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -168,6 +182,46 @@ export function GatewayFields({ form, isNew }: { form: UseFormReturnType<Gateway
           {...fieldOf(form, "lan.routes")}
         />
       </Fieldset>
+      <Fold
+        title={t`VLANs, MTUs, legacy suites and device of P4Runtime`}
+        fields={SELDOM}
+        errors={form.errors}
+      >
+        <SimpleGrid cols={{ base: 1, xs: 2 }}>
+          {VLANS.map(([path, label]) => (
+            <NumberInput
+              key={path}
+              label={i18n._(label)}
+              description={t`0: without a VLAN tag`}
+              min={0}
+              max={VLAN_MAX}
+              {...form.getInputProps(path)}
+            />
+          ))}
+          {MTUS.map(([path, label]) => (
+            <NumberInput
+              key={path}
+              label={i18n._(label)}
+              description={t`Bytes`}
+              min={MTU_MIN}
+              {...form.getInputProps(path)}
+            />
+          ))}
+          <MultiSelect
+            label={t`Allowed legacy suites`}
+            description={t`Weaker; the gateway has to be started with the same permission (legacy_suites)`}
+            placeholder={form.values.legacy_suites.length > 0 ? "" : t`None`}
+            data={LEGACY_SUITES}
+            {...form.getInputProps("legacy_suites")}
+          />
+          <NumberInput
+            label={t`Device of P4Runtime`}
+            description={t`The switch’s device_id; sluice has 1`}
+            min={1}
+            {...form.getInputProps("device_id")}
+          />
+        </SimpleGrid>
+      </Fold>
     </>
   );
 }

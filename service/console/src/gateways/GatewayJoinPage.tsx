@@ -1,20 +1,21 @@
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Badge, Button, Code, CopyButton, Group, Stack, Stepper, Text, TextInput } from "@mantine/core";
-import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { Badge, Button, Checkbox, Code, Group, Stack, Stepper, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { useGateways } from "../live/live";
+import { CopyText } from "../shared/CopyText";
 import { CreateForm, type Created } from "../shared/CreateForm";
+import { Fold } from "../shared/Fold";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
-import { commandOf, progressOf, type Progress } from "./joining";
+import { commandOf, placementFaults, progressOf, type Placement, type Progress } from "./joining";
 
 type Made = Schemas["GatewayLinkOut"];
 type Form = { gateway: string; pool: string };
@@ -39,7 +40,7 @@ export function GatewayJoinPage() {
     <Stack maw={760}>
       <PageHead
         title={t`Add a gateway`}
-        about={t`A gateway ends tunnels between the internet and your network. It is a computer with two interfaces for the gateway, and a third one of its own.`}
+        about={t`A gateway ends tunnels between the internet and your network. A computer or a virtual machine with one interface is enough.`}
       />
       {made === null ? (
         <CreateForm
@@ -112,39 +113,9 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
   });
   const gateway = rows?.get(made.gateway);
   const { state, words } = progressOf(data ?? made, gateway, now);
-  const command = commandOf(made.link);
   return (
     <Stack gap="lg">
-      {state === "waiting" && (
-        <div>
-          <Text size="sm" mb="xs">
-            <Trans>
-              Copy the package to the computer, and run this line there as root. It shows its plan and asks
-              before it changes anything. The link is good once; it is shown here and kept nowhere.
-            </Trans>
-          </Text>
-          <Code
-            block
-            aria-label={t`Command`}
-            className="mono"
-            style={{ whiteSpace: "pre-wrap", wordBreak: "break-all" }}
-          >
-            {command}
-          </Code>
-          <CopyButton value={command}>
-            {({ copied, copy }) => (
-              <Button
-                mt="xs"
-                variant="default"
-                leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
-                onClick={copy}
-              >
-                {copied ? t`Copied` : t`Copy`}
-              </Button>
-            )}
-          </CopyButton>
-        </div>
-      )}
+      {state === "waiting" && <Command link={made.link} />}
       <Stepper
         active={{ expired: 0, waiting: 0, joined: 1, online: 3 }[state]}
         size="sm"
@@ -191,10 +162,76 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
             <Trans>Make a new link</Trans>
           </Button>
         )}
+        {state === "online" && (
+          <ButtonLink to="/resources/new">
+            <Trans>Add a resource</Trans>
+          </ButtonLink>
+        )}
         <ButtonLink variant="default" to="/gateways">
           {state === "online" ? t`Done` : t`To the gateways`}
         </ButtonLink>
       </Group>
+    </Stack>
+  );
+}
+
+const ANYWHERE: Placement = { publicAddress: "", beside: "", masquerade: false };
+
+function Command({ link }: { link: string }) {
+  const [placement, setPlacement] = useState(ANYWHERE);
+  const place = (changed: Partial<Placement>) => setPlacement({ ...placement, ...changed });
+  const faults = placementFaults(placement);
+  const command = commandOf(link, placement);
+  return (
+    <Stack gap="xs">
+      <Text size="sm">
+        <Trans>
+          Copy the package culvert-gateway of this release to the computer, and run this line there as root.
+          It shows its plan and asks before it changes anything. The link is good once; it is shown here and
+          kept nowhere.
+        </Trans>
+      </Text>
+      <Code
+        block
+        aria-label={t`Command`}
+        className="mono"
+        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}
+      >
+        {command}
+      </Code>
+      <CopyText value={command} variant="default" style={{ alignSelf: "flex-start" }} />
+      <Fold
+        title={t`Behind a port-forward, beside other services, or without a route`}
+        fields={["publicAddress", "beside"]}
+        errors={faults}
+      >
+        <Stack>
+          <TextInput
+            label={t`Public address`}
+            description={t`Where a port-forward or a cloud’s elastic address leads here: the address that devices use`}
+            placeholder="203.0.113.7"
+            spellCheck={false}
+            value={placement.publicAddress}
+            error={faults.publicAddress}
+            onChange={({ currentTarget }) => place({ publicAddress: currentTarget.value.trim() })}
+          />
+          <TextInput
+            label={t`Shared interface`}
+            description={t`On a computer with several interfaces: the one that the gateway shares with its other services`}
+            placeholder="eth0"
+            spellCheck={false}
+            value={placement.beside}
+            error={faults.beside}
+            onChange={({ currentTarget }) => place({ beside: currentTarget.value.trim() })}
+          />
+          <Checkbox
+            label={t`Nobody can add a route to the intranet’s router`}
+            description={t`Servers then see the gateway’s address instead of the devices’ addresses`}
+            checked={placement.masquerade}
+            onChange={({ currentTarget }) => place({ masquerade: currentTarget.checked })}
+          />
+        </Stack>
+      </Fold>
     </Stack>
   );
 }

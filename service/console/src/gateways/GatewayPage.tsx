@@ -18,10 +18,13 @@ import { TunnelTable } from "../tunnels/TunnelTable";
 import { BundleDialog } from "./BundleDialog";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
 import { GatewayDeleteDialog } from "./GatewayDeleteDialog";
-import { DropsSection, useSamples } from "./DropsSection";
+import { DropsSection } from "./DropsSection";
 import { trip } from "./samples";
+import { Software } from "./Software";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
 import { TablesSection } from "./TablesSection";
+import { TrafficSection } from "./TrafficSection";
+import { HOURS_AT_FIRST, useSamples } from "./useSamples";
 
 const TUNNELS_MAX = 50;
 
@@ -53,7 +56,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const [deleting, setDeleting] = useState(false);
   // Fixed when the dialog opens: the download itself makes the next bundle a replacement.
   const [bundling, setBundling] = useState<{ replaces: boolean } | null>(null);
-  const { hours = 1 } = useSearch({ from: "/frame/gateways/of/$name" });
+  const { hours = HOURS_AT_FIRST } = useSearch({ from: "/frame/gateways/of/$name" });
   const navigate = useNavigate({ from: "/gateways/of/$name" });
   const newest = useSamples(gateway.name, hours).data?.at(-1);
   const rates = useTraffic().rows ?? undefined;
@@ -88,6 +91,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
         <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>
       ),
     ],
+    [t`Software`, <Software key="s" of={gateway} />],
     [t`Round trip`, gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
   ];
   return (
@@ -157,11 +161,14 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
           <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
         )}
       </section>
-      <DropsSection
+      <TrafficSection
         name={gateway.name}
         hours={hours}
-        onHours={(chosen) => void navigate({ search: chosen === 1 ? {} : { hours: chosen }, replace: true })}
+        onHours={(chosen) =>
+          void navigate({ search: chosen === HOURS_AT_FIRST ? {} : { hours: chosen }, replace: true })
+        }
       />
+      <DropsSection name={gateway.name} hours={hours} />
       <TablesSection name={gateway.name} isOnline={gateway.state === "online"} />
       {bundling && (
         <BundleDialog name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />

@@ -19,8 +19,21 @@ export const NEW = {
   pool: "",
   pool6: "",
   suite: "aes-gcm-256",
-  wan: { port: 1, mac: "", next_hop: "" },
-  lan: { port: 2, mac: "", address: "", prefix: "", address6: "", prefix6: "", neighbours: "", routes: "" },
+  legacy_suites: [] as string[],
+  device_id: 1,
+  wan: { port: 1, vlan: 0, mtu: 1500, mac: "", next_hop: "" },
+  lan: {
+    port: 2,
+    vlan: 0,
+    mtu: 1500,
+    mac: "",
+    address: "",
+    prefix: "",
+    address6: "",
+    prefix6: "",
+    neighbours: "",
+    routes: "",
+  },
 };
 export type GatewayForm = typeof NEW;
 
@@ -57,13 +70,19 @@ export function formOf(gateway: GatewayOut): GatewayForm {
     pool: gateway.pool,
     pool6: gateway.pool6 ?? "",
     suite: gateway.suite,
+    legacy_suites: gateway.legacy_suites,
+    device_id: gateway.device_id,
     wan: {
       port: wan.port,
+      vlan: wan.vlan ?? NEW.wan.vlan,
+      mtu: wan.mtu ?? NEW.wan.mtu,
       mac: wan.mac,
       next_hop: [wan.next_hop ?? wan.next_hop_mac ?? []].flat().join(", "),
     },
     lan: {
       port: lan.port,
+      vlan: lan.vlan ?? NEW.lan.vlan,
+      mtu: lan.mtu ?? NEW.lan.mtu,
       mac: lan.mac,
       address: lan.address,
       prefix: lan.prefix,
@@ -79,13 +98,11 @@ export function formOf(gateway: GatewayOut): GatewayForm {
   };
 }
 
-/** The body to send. `before`: the gateway that it replaces, whose settings outside of the form stay. */
-export function gatewayOf(form: GatewayForm, before?: GatewayOut): GatewayIn {
+/** The body to send. */
+export function gatewayOf(form: GatewayForm): GatewayIn {
   const { wan, lan } = form;
   const hops = wan.next_hop.split(/[\s,]+/).filter(Boolean);
-  const kept = before && { device_id: before.device_id, legacy_suites: before.legacy_suites };
   return {
-    ...kept,
     name: form.name.trim(),
     kind: form.kind as NonNullable<GatewayIn["kind"]>,
     address: form.address,
@@ -96,16 +113,20 @@ export function gatewayOf(form: GatewayForm, before?: GatewayOut): GatewayIn {
     pool: form.pool,
     pool6: orNull(form.pool6),
     suite: form.suite as NonNullable<GatewayIn["suite"]>,
+    legacy_suites: form.legacy_suites as NonNullable<GatewayIn["legacy_suites"]>,
+    device_id: form.device_id,
     wan: {
-      ...(before && { vlan: before.wan.vlan, mtu: before.wan.mtu }),
       port: wan.port,
+      vlan: wan.vlan,
+      mtu: wan.mtu,
       mac: wan.mac,
       [hops.length > 0 && hops.every((hop) => MAC.test(hop)) ? "next_hop_mac" : "next_hop"]:
         hops.length > 1 ? hops : (hops[0] ?? ""),
     },
     lan: {
-      ...(before && { vlan: before.lan.vlan, mtu: before.lan.mtu }),
       port: lan.port,
+      vlan: lan.vlan,
+      mtu: lan.mtu,
       mac: lan.mac,
       address: lan.address,
       prefix: lan.prefix,

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 
 import { byTable, words } from "./entries";
 import { formOf, gatewayOf, NEW, type GatewayOut, VALIDATE } from "./form";
-import { dropRows, timeTicks, trip } from "./samples";
+import { rate } from "../shared/words";
+import { dropRows, timeTicks, trafficRows, trip, valueTicks } from "./samples";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
 
 test("the state of a gateway's keys is shown in words", () => {
@@ -45,6 +46,9 @@ test("a chart shows the drops between samples, also over a gateway's restart", (
     at: `2026-01-31T09:00:${second}Z`,
     drops,
     round_trip_us: null,
+    received: null,
+    sent: null,
+    tunnels: null,
   });
   const { rows, causes } = dropRows([
     sample(10, { icv: 5 }),
@@ -77,6 +81,53 @@ test("a chart's axis shows no minute twice, over seconds and over a day", () => 
   expect(timeTicks([])).toEqual([]);
 });
 
+test("hours on an axis are whole where local time is half an hour from UTC", () => {
+  const zone = process.env.TZ;
+  process.env.TZ = "Asia/Kolkata";
+  try {
+    const from = Date.parse("2026-01-31T09:00:20Z");
+    const hours = timeTicks([from, from + 86_400_000]).map((at) => new Date(at).toTimeString().slice(0, 5));
+    expect(hours).toEqual(["18:00", "00:00", "06:00", "12:00"]);
+  } finally {
+    process.env.TZ = zone;
+  }
+});
+
+test("a chart of traffic breaks where nothing was measured, and begins anew", () => {
+  const sample = (minute: number, received: number | null) => ({
+    at: new Date(minute * 60_000).toISOString(),
+    drops: {},
+    round_trip_us: null,
+    received,
+    sent: received,
+    tunnels: 3,
+  });
+  const rows = trafficRows([sample(0, 100), sample(1, null), sample(2, 50), sample(9, 1)], 1);
+  expect(rows.map(({ received }) => received)).toEqual([800, 400, null, 8]);
+  expect(rows.map(({ at }) => at)).toEqual([0, 120_000, 120_001, 540_000]);
+  // A day has a sample for six minutes.
+  expect(trafficRows([sample(0, 1), sample(6, 1), sample(12, 1)], 24).length).toBe(3);
+  expect(trafficRows([], 24)).toEqual([]);
+});
+
+test("an axis of rates names no value twice, from a bit to a terabit", () => {
+  for (let power = -2; power < 13; power += 1)
+    for (const digit of [1, 1.01, 1.9, 2, 3.3, 4.99, 5, 7.5, 9.99]) {
+      const most = digit * 10 ** power;
+      const ticks = valueTicks(most);
+      const labels = ticks.map((bits) => rate(bits / 8));
+      expect(new Set(labels).size, labels.join()).toBe(labels.length);
+      expect(ticks.length).toBeLessThanOrEqual(6);
+      expect(ticks[0]).toBe(0);
+      expect(ticks.at(-1)).toBeGreaterThanOrEqual(most * 0.999);
+    }
+  expect(valueTicks(0)).toEqual([0, 1]);
+  expect(valueTicks(1, 1)).toEqual([0, 1]);
+  expect(valueTicks(3, 1)).toEqual([0, 1, 2, 3]);
+  expect(valueTicks(1000, 1)).toEqual([0, 200, 400, 600, 800, 1000]);
+  expect(valueTicks(110, 1, 2)).toEqual([0, 100, 200]);
+});
+
 test("a gateway's form makes a valid body and names a bad neighbour line", () => {
   const lan = { ...NEW.lan, neighbours: "10.20.0.10 02:00:00:00:02:10\n\n 10.20.0.11=02:00:00:00:02:11 " };
   const made = gatewayOf({ ...NEW, name: "gw", lan });
@@ -99,7 +150,7 @@ test("a gateway's form makes a valid body and names a bad neighbour line", () =>
 
 test("a router is an address that the gateway resolves, or a fixed MAC address, or several", () => {
   const wan = (next_hop: string) => gatewayOf({ ...NEW, wan: { ...NEW.wan, next_hop } }).wan;
-  expect(wan("198.51.100.1")).toEqual({ port: 1, mac: "", next_hop: "198.51.100.1" });
+  expect(wan("198.51.100.1")).toEqual({ port: 1, vlan: 0, mtu: 1500, mac: "", next_hop: "198.51.100.1" });
   expect(wan("2001:db8::1, 198.51.100.1").next_hop).toEqual(["2001:db8::1", "198.51.100.1"]);
   expect(wan("02:00:00:00:01:02").next_hop_mac).toBe("02:00:00:00:01:02");
   expect(wan("")).toMatchObject({ next_hop: "" });
@@ -140,7 +191,7 @@ test("a gateway that is opened and saved without a change stays as it was", () =
     },
   };
   const shown = { ...asked, state: "online", tunnels: 3 } as unknown as GatewayOut;
-  expect(gatewayOf(formOf(shown), shown)).toEqual(asked);
+  expect(gatewayOf(formOf(shown))).toEqual(asked);
 });
 
 test("entries are grouped by table and show their fields", () => {

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 
-import { commandOf, progressOf } from "./joining";
+import { commandOf, placementFaults, progressOf } from "./joining";
 
+const ANYWHERE = { publicAddress: "", beside: "", masquerade: false };
 const NOW = Date.parse("2026-11-27T00:00:00Z");
 const link = (state: "waiting" | "joined" | "expired", minutes: number) => ({
   state,
@@ -29,5 +30,19 @@ test("a gateway is online when the controller says so, and not when it has joine
 });
 
 test("the link is quoted for a shell", () => {
-  expect(commandOf("https://vpn:8443/join#a.b")).toMatch(/ join 'https:\/\/vpn:8443\/join#a\.b'$/);
+  expect(commandOf("https://vpn:8443/join#a.b", ANYWHERE)).toMatch(/ join 'https:\/\/vpn:8443\/join#a\.b'$/);
+});
+
+test("the line has the options of the computer's place", () => {
+  const placed = { publicAddress: "203.0.113.7", beside: "eth0.10", masquerade: true };
+  expect(commandOf("LINK", placed)).toMatch(
+    / join --public-address 203\.0\.113\.7 --beside eth0\.10 --masquerade 'LINK'$/,
+  );
+});
+
+test("a faulty address or interface is named, and left out of the line", () => {
+  const faulty = { publicAddress: "203.0.113.256", beside: "eth0; reboot", masquerade: false };
+  expect(Object.keys(placementFaults(faulty))).toEqual(["publicAddress", "beside"]);
+  expect(commandOf("LINK", faulty)).toMatch(/ join 'LINK'$/);
+  expect(placementFaults(ANYWHERE)).toEqual({});
 });

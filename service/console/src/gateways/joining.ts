@@ -5,9 +5,38 @@ import type { Gateway } from "../live/live";
 
 export type Progress = "waiting" | "joined" | "online" | "expired";
 
+/** The parts of a computer’s place that `join` cannot find out itself, as typed. */
+export type Placement = { publicAddress: string; beside: string; masquerade: boolean };
+
+const PUBLIC_ADDRESS = /^(25[0-5]|2[0-4]\d|1?\d?\d)(\.(25[0-5]|2[0-4]\d|1?\d?\d)){3}$/;
+// A name that Linux gives to an interface, and a shell leaves as it is.
+const INTERFACE = /^\w[\w.@-]{0,14}$/;
+
+export function placementFaults({
+  publicAddress,
+  beside,
+}: Placement): Partial<Record<keyof Placement, string>> {
+  return {
+    ...(publicAddress !== "" && !PUBLIC_ADDRESS.test(publicAddress)
+      ? { publicAddress: t`Must be an IPv4 address such as 203.0.113.7` }
+      : {}),
+    ...(beside !== "" && !INTERFACE.test(beside)
+      ? { beside: t`Must be an interface’s name such as eth0` }
+      : {}),
+  };
+}
+
 /** Quoted, because a shell takes # after a space for a comment, and a link may stand alone in a line that is edited. */
-export const commandOf = (link: string): string =>
-  `apt install ./culvert-gateway_*.deb && culvert-gateway join '${link}'`;
+export function commandOf(link: string, placement: Placement): string {
+  const faults = placementFaults(placement);
+  const { publicAddress, beside, masquerade } = placement;
+  const options = [
+    ...(publicAddress !== "" && !faults.publicAddress ? [`--public-address ${publicAddress}`] : []),
+    ...(beside !== "" && !faults.beside ? [`--beside ${beside}`] : []),
+    ...(masquerade ? ["--masquerade"] : []),
+  ];
+  return ["apt install ./culvert-gateway_*.deb && culvert-gateway join", ...options, `'${link}'`].join(" ");
+}
 
 /** `now` in milliseconds. An expired link is seen before the controller is asked again. */
 export function progressOf(

@@ -1,4 +1,4 @@
-/** A gateway's samples as a chart's rows: the drops between two samples, by cause. Pure. */
+/** A gateway's samples as charts' rows: the drops between two samples, by cause; rates and tunnels. Pure. */
 import { msg, t } from "@lingui/core/macro";
 import { locales, say, type Text } from "../locale/language";
 import type { GatewayDrop } from "../api/contract";
@@ -32,16 +32,55 @@ export function dropRows(samples: readonly Sample[]): { rows: DropRow[]; causes:
   return { rows, causes };
 }
 
-const DAY = 86_400_000;
+/** Bits per second, and open tunnels; null in a time without samples. */
+export interface TrafficRow {
+  at: number;
+  received: number | null;
+  sent: number | null;
+  tunnels: number | null;
+}
+
+// The controller reads counters less often while it has many, and a view of a day has a sample for six minutes.
+const GAP_MS = 120_000;
+
+/** Rows of the measured times. `hours`: the period that the samples are of. */
+export function trafficRows(samples: readonly Sample[], hours: number): TrafficRow[] {
+  const gap = Math.max(GAP_MS, (hours * HOUR) / 80);
+  const rows: TrafficRow[] = [];
+  for (const { at: time, received, sent, tunnels } of samples) {
+    if (received === null || sent === null) continue;
+    const at = Date.parse(time);
+    const before = rows.at(-1);
+    // A line over a time without samples would show what nobody has measured.
+    if (before !== undefined && at - before.at > gap)
+      rows.push({ at: before.at + 1, received: null, sent: null, tunnels: null });
+    rows.push({ at, received: 8 * received, sent: 8 * sent, tunnels });
+  }
+  return rows;
+}
+
+/** Values from 0 on, evenly apart, of which the last is not below `most`: 1, 2 or 5 times a power of ten, in at most `steps`. */
+export function valueTicks(most: number, least = 0, steps = 5): number[] {
+  const rough = Math.max(most / steps, least);
+  const power = 10 ** Math.floor(Math.log10(rough > 0 ? rough : 1));
+  const step = ([1, 2, 5].find((it) => it * power >= rough * (1 - 1e-9)) ?? 10) * power;
+  const count = Math.max(1, Math.ceil(most / step - 1e-9));
+  return Array.from({ length: count + 1 }, (_, at) => at * step);
+}
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * 60_000);
 const TICKS_MAX = 7;
 
-/** Whole minutes within the times, evenly apart, at most seven. Milliseconds. */
-export function timeTicks(times: readonly number[]): number[] {
+/** Whole minutes or hours of local time within the times, evenly apart, at most `most`. Milliseconds. */
+export function timeTicks(times: readonly number[], most = TICKS_MAX): number[] {
   const [first, last] = [Math.min(...times), Math.max(...times)];
-  const step = STEPS.find((each) => (last - first) / each < TICKS_MAX) ?? DAY;
+  const step = STEPS.find((each) => (last - first) / each < most) ?? DAY;
+  // Hours are whole in local time, which some places have half an hour beside those of UTC.
+  const offset = new Date(last).getTimezoneOffset() * 60_000;
   const ticks: number[] = [];
-  for (let at = Math.ceil(first / step) * step; at <= last; at += step) ticks.push(at);
+  for (let at = Math.ceil((first - offset) / step) * step + offset; at <= last; at += step) ticks.push(at);
   return ticks;
 }
 

@@ -2,6 +2,10 @@
 import { plural, t } from "@lingui/core/macro";
 
 import type { Gateway } from "../live/live";
+import { bothWays } from "../shared/pages";
+
+export type GatewayOrder = `${"" | "-"}${"name" | "state" | "checked" | "tunnels"}`;
+export const ORDERS = bothWays<GatewayOrder>("name", "state", "checked", "tunnels");
 
 export function stateOf({ state, draining_since }: Pick<Gateway, "state" | "draining_since">): {
   word: string;

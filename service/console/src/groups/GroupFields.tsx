@@ -3,9 +3,16 @@ import { Stack, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
 import { NamesField } from "../shared/NamesField";
-import type { GroupForm } from "./queries";
+import type { Group, GroupForm } from "./queries";
 
-export function GroupFields({ form }: { form: UseFormReturnType<GroupForm> }) {
+export function GroupFields({
+  form,
+  named,
+}: {
+  form: UseFormReturnType<GroupForm>;
+  /** The members' display names by login name. */
+  named?: Group["display_names"];
+}) {
   return (
     <Stack gap="lg">
       <TextInput
@@ -19,6 +26,7 @@ export function GroupFields({ form }: { form: UseFormReturnType<GroupForm> }) {
       />
       <NamesField
         area="users"
+        {...(named && { named })}
         label={t`Members`}
         placeholder={form.values.members.length > 0 ? "" : t`Nobody yet`}
         {...form.getInputProps("members")}

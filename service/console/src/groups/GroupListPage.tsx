@@ -7,16 +7,20 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMayWrite } from "../session/session";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
-import { PageSwitch } from "../shared/PageSwitch";
+import { inFull } from "../shared/PersonName";
+import { PageSwitch, POLICY_PAGES } from "../shared/PageSwitch";
 import type { Column } from "../shared/RowList";
-import { groupsQuery, type GroupSummary } from "./queries";
+import { merged, sorted } from "../shared/search";
+import { groupsQuery, type GroupOrder, type GroupSummary } from "./queries";
 
 const NAMED = 8;
 
 export function GroupListPage() {
-  const filter = useSearch({ from: "/frame/groups" });
+  const filter = sorted(useSearch({ from: "/frame/groups" }), "name");
   const navigate = useNavigate({ from: "/groups" });
   const mayWrite = useMayWrite("groups");
+  const show = (change: Partial<typeof filter>) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
   return (
     <ListPage
       title={t`Groups`}
@@ -28,15 +32,16 @@ export function GroupListPage() {
           </ButtonLink>
         )
       }
-      before={<PageSwitch at="/groups" pages={["/policies", "/groups"]} />}
+      before={<PageSwitch at="/groups" pages={POLICY_PAGES} />}
       search={{
         q: filter.q,
-        onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
+        onSearch: (q) => show({ q }),
         places: t`in its name or members`,
       }}
       options={groupsQuery(filter)}
       keyOf={({ name }) => name}
       columns={COLUMNS}
+      sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as GroupOrder }) }}
       empty={{
         icon: <IconUsersGroup />,
         title: t`No groups yet`,
@@ -49,6 +54,7 @@ export function GroupListPage() {
 const COLUMNS: Column<GroupSummary>[] = [
   {
     title: msg`Group`,
+    sort: "name",
     cell: ({ name }) => (
       <AnchorLink to="/groups/of/$name" params={{ name }} fw={550} size="sm">
         {name}
@@ -57,9 +63,15 @@ const COLUMNS: Column<GroupSummary>[] = [
   },
   {
     title: msg`Members`,
-    cell: ({ members: { count, first } }) => (
+    sort: "members",
+    cell: ({ members: { count, first, display_names } }) => (
       <Text size="sm" className="name">
-        {count === 0 ? t`nobody` : first.slice(0, NAMED).join(", ")}
+        {count === 0
+          ? t`nobody`
+          : first
+              .slice(0, NAMED)
+              .map((name) => inFull(name, display_names[name]))
+              .join(", ")}
         {count > NAMED && " " + plural(count - NAMED, { other: "and # more" })}
       </Text>
     ),

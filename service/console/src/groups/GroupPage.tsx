@@ -8,9 +8,10 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 import { api, tagged, type Tagged } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { useMayWrite } from "../session/session";
+import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
-import { EffectBox, EffectList } from "../shared/Effect";
+import { Breaks, EffectBox, EffectList } from "../shared/Effect";
 import { LoadedPage } from "../shared/LoadedPage";
 import { AnchorLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
@@ -43,6 +44,7 @@ export function GroupPage() {
 function GroupEditor({ found }: { found: Tagged<Group> }) {
   const { name } = found.row;
   const navigate = useNavigate();
+  const goBack = useReturn();
   const queries = useQueryClient();
   const mayWrite = useMayWrite("groups");
   const [deleting, { open, close }] = useDisclosure();
@@ -75,14 +77,14 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
       >
         {(form, before) => (
           <>
-            <GroupFields form={form} />
+            <GroupFields form={form} named={before.display_names} />
             {mayWrite && form.isDirty() && <GroupEffect values={form.values} before={before} />}
           </>
         )}
       </EditForm>
       <ItsPolicies name={name} />
       {deleting && (
-        <GroupDeleteDialog group={found.row} onClose={close} onDeleted={() => navigate({ to: "/groups" })} />
+        <GroupDeleteDialog group={found.row} onClose={close} onDeleted={() => goBack("/groups")} />
       )}
     </Stack>
   );
@@ -94,7 +96,10 @@ function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
   return (
     <EffectBox>
       {effect.data && asked !== null ? (
-        <EffectList effect={effect.data} />
+        <>
+          <EffectList effect={effect.data} />
+          <Breaks of={effect.data.breaks} />
+        </>
       ) : (
         <Text size="sm" c="dimmed">
           {effect.isError ? t`No preview: correct the fields above first.` : "…"}

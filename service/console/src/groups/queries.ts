@@ -1,7 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, tagged, type Schemas } from "../api/client";
-import { pages, type Pages } from "../shared/pages";
+import type { paths } from "../api/schema";
+import { bothWays, pages, type OrderOf, type Pages } from "../shared/pages";
 
 export type Group = Schemas["GroupOut"];
 export type GroupSummary = Schemas["GroupSummaryOut"];
@@ -12,7 +13,10 @@ export interface GroupForm extends Record<string, unknown> {
   members: string[];
 }
 
-export const groupsQuery = (filter: { q?: string }): Pages<GroupSummary> =>
+export type GroupOrder = OrderOf<paths["/api/v1/groups"]>;
+export const ORDERS = bothWays<GroupOrder>("name", "members");
+
+export const groupsQuery = (filter: { q?: string; sort?: GroupOrder }): Pages<GroupSummary> =>
   pages(["groups", "list", filter], async (part) =>
     page(await api.GET("/api/v1/groups", { params: { query: { ...filter, ...part } } })),
   );

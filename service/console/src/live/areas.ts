@@ -2,13 +2,14 @@
 
 // The lists that show each kind of object.
 const ALSO: Record<string, string[]> = {
-  user: ["users", "invitations", "devices", "groups", "policies", "resources"],
+  user: ["users", "invitations", "devices", "groups", "policies", "resources", "assertions", "access"],
   // An enrolment uses up an invitation.
-  device: ["devices", "users", "invitations"],
-  group: ["groups", "policies"],
-  policy: ["policies", "resources"],
-  resource: ["resources", "policies", "dns", "site-tunnels"],
-  gateway: ["gateways", "resources", "site-tunnels"],
+  device: ["devices", "users", "invitations", "access"],
+  group: ["groups", "policies", "assertions", "access"],
+  policy: ["policies", "resources", "assertions", "access"],
+  assertion: ["assertions"],
+  resource: ["resources", "policies", "dns", "site-tunnels", "assertions", "access"],
+  gateway: ["gateways", "resources", "site-tunnels", "access"],
   "site-tunnel": ["site-tunnels", "gateways"],
   zone: ["dns"],
   admin: ["admins", "account"],

@@ -24,5 +24,8 @@ test("an event does not change earlier rows", () => {
 test("a log line makes the areas of its object stale", () => {
   expect(areasOf({ object: "resource/wiki" })).toContain("resources");
   expect(areasOf({ object: "user/alice" })).toEqual(expect.arrayContaining(["audit", "users", "devices"]));
+  // Its answer depends on each of them.
+  for (const kind of ["user", "device", "group", "policy", "resource", "gateway"])
+    expect(areasOf({ object: `${kind}/x` })).toContain("access");
   expect(areasOf({ object: "something/else" })).toEqual(["audit"]);
 });

@@ -7,6 +7,7 @@
  */
 
 import type { Begun } from "../first";
+import { language } from "../locale/language";
 
 export type Link = "connecting" | "live" | "lost";
 export type View = "tunnels" | "traffic" | "gateways" | "dns" | "audit";
@@ -83,6 +84,8 @@ export class Stream {
     this.last = places.join(";");
     this.missed.clear();
     const asked = new URLSearchParams(wanted.split(",").map((view) => ["view", view]));
+    // An EventSource has no headers, and the page's language may be another than the browser's.
+    asked.set("language", language());
     if (this.last !== "") asked.set("since", this.last);
     this.hold(new EventSource(`/api/v1/events?${asked.toString()}`), wanted);
   }

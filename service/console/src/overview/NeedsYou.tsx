@@ -9,7 +9,7 @@ import { controllerQuery } from "../settings/queries";
 import { AnchorLink } from "../shared/links";
 import { useNow } from "../shared/useNow";
 import { deniedSince, needsOf, type Need } from "./needs";
-import { hoursQuery, pendingQuery } from "./queries";
+import { brokenQuery, hoursQuery, pendingQuery, unusedQuery } from "./queries";
 
 const isZone = (row: DnsRow): row is Zone => "origin" in row;
 
@@ -20,14 +20,19 @@ export function NeedsYou() {
   const hours = useQuery(hoursQuery).data;
   const pending = useQuery(pendingQuery).data;
   const controller = useQuery(controllerQuery).data;
-  if (!gateways || !dns || !hours || !pending || !controller) return null;
+  const broken = useQuery(brokenQuery).data;
+  const unused = useQuery(unusedQuery).data;
+  if (!gateways || !dns || !hours || !pending || !controller || broken === undefined || !unused) return null;
+  const zones = [...dns.values()].filter(isZone);
   const needs = needsOf(
     {
       pending,
       deniedToday: deniedSince(hours, now),
       gateways: [...gateways.values()],
-      zones: [...dns.values()].filter(isZone),
+      zones,
       certificates: controller.certificates,
+      broken,
+      unused,
     },
     now,
   );
@@ -42,7 +47,9 @@ export function NeedsYou() {
             <IconCircleCheck size={18} />
           </ThemeIcon>
           <Text size="sm">
-            <Trans>Nothing: no device waits, no certificate ends, and every zone is live.</Trans>
+            {zones.length > 0
+              ? t`Nothing: no device waits, no certificate ends, and every zone is live.`
+              : t`Nothing: no device waits, and no certificate ends.`}
           </Text>
         </Group>
       ) : (

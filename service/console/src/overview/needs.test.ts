@@ -10,6 +10,8 @@ const NOTHING: Known = {
   gateways: [],
   zones: [],
   certificates: [],
+  broken: 0,
+  unused: { count: 0, isMore: false },
 };
 const gateway = (name: string, certificate_expires_at: string | null) =>
   ({ name, keys: { certificate_expires_at } }) as Gateway;
@@ -20,6 +22,20 @@ const words = (known: Partial<Known>) => needsOf({ ...NOTHING, ...known }, NOW).
 test("nothing needs anybody where nothing is wrong", () => {
   expect(words({ gateways: [gateway("gw", null), gateway("gw2", "2027-11-27T12:00:00Z")] })).toEqual([]);
   expect(words({ zones: [zone("live", "its key may not write TXT"), zone("pending", null)] })).toEqual([]);
+});
+
+test("assertions that do not hold are counted", () => {
+  expect(words({ broken: 1 })).toEqual(["1 assertion does not hold"]);
+  expect(words({ broken: 1200 })).toEqual(["1,200 assertions do not hold"]);
+});
+
+test("policies that nobody uses are counted", () => {
+  expect(words({ unused: { count: 1, isMore: false } })).toEqual([
+    "1 policy that nobody has used for 90 days",
+  ]);
+  expect(words({ unused: { count: 20, isMore: true } })).toEqual([
+    "More than 20 policies that nobody has used for 90 days",
+  ]);
 });
 
 test("certificates are said before they end, and zones with their reason", () => {
@@ -55,4 +71,22 @@ test("devices that wait and refusals of the day are counted", () => {
   expect(
     deniedSince([hour(midnight - 3_600_000, 5), hour(midnight, 2), hour(midnight + 3_600_000, 1)], NOW),
   ).toBe(3);
+});
+
+test("gateways to upgrade are one line, which leads to the one or to all", () => {
+  const of = (name: string, is_outdated: boolean) => ({
+    ...gateway(name, null),
+    software: is_outdated ? "0.9.0" : null,
+    is_outdated,
+  });
+  expect(words({ gateways: [of("direct", false)] })).toEqual([]);
+  const [one] = needsOf({ ...NOTHING, gateways: [of("gw", true), of("direct", false)] }, NOW);
+  expect(one?.words).toBe("gw runs version 0.9.0, which is older than the controller’s");
+  expect(one?.to).toEqual({ to: "/gateways/of/$name", params: { name: "gw" } });
+  const [both, ...rest] = needsOf({ ...NOTHING, gateways: [of("gw", true), of("gw2", true)] }, NOW);
+  expect([both?.words, both?.to, rest]).toEqual([
+    "2 gateways to upgrade: their version is older than the controller’s",
+    { to: "/gateways" },
+    [],
+  ]);
 });

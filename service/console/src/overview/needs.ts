@@ -14,17 +14,30 @@ export interface Need {
     | { to: "/devices"; search: { state: "pending" } }
     | { to: "/activity"; search: { outcome: "denied" } }
     | { to: "/gateways/of/$name"; params: { name: string } }
+    | { to: "/gateways" }
     | { to: "/settings"; search: { part: "controller" } }
+    | { to: "/assertions" }
+    | { to: "/policies"; search: { use: "unused" } }
     | { to: "/dns" };
 }
 
 export interface Known {
-  /** Devices that wait for approval; `isMore`: the controller has others. */
-  pending: { count: number; isMore: boolean };
+  /** Devices that wait for approval. */
+  pending: Some;
   deniedToday: number;
   gateways: readonly Gateway[];
   zones: readonly Zone[];
   certificates: readonly Schemas["CertificateOut"][];
+  /** Assertions about access that do not hold. */
+  broken: number;
+  /** Policies that nobody has used for 90 days. */
+  unused: Some;
+}
+
+/** `isMore`: the controller has others. */
+interface Some {
+  count: number;
+  isMore: boolean;
 }
 
 const DAY_MS = 86_400_000;
@@ -70,6 +83,30 @@ export function needsOf(known: Known, now: number): Need[] {
       to: { to: "/dns" },
     });
   }
+  const old = known.gateways.filter(({ is_outdated }) => is_outdated);
+  const [first, ...others] = old;
+  if (first !== undefined) {
+    const name = first.name;
+    const software = first.software ?? "";
+    found.push({
+      key: "upgrade",
+      words:
+        others.length === 0
+          ? t`${name} runs version ${software}, which is older than the controller’s`
+          : plural(old.length, {
+              other: "# gateways to upgrade: their version is older than the controller’s",
+            }),
+      isUrgent: false,
+      to: others.length === 0 ? { to: "/gateways/of/$name", params: { name } } : { to: "/gateways" },
+    });
+  }
+  if (known.broken > 0)
+    found.push({
+      key: "assertions",
+      words: plural(known.broken, { one: "# assertion does not hold", other: "# assertions do not hold" }),
+      isUrgent: true,
+      to: { to: "/assertions" },
+    });
   const { count, isMore } = known.pending;
   if (count > 0)
     found.push({
@@ -86,6 +123,19 @@ export function needsOf(known: Known, now: number): Need[] {
       words: plural(known.deniedToday, { one: "# refusal today", other: "# refusals today" }),
       isUrgent: false,
       to: { to: "/activity", search: { outcome: "denied" } },
+    });
+  const { unused } = known;
+  if (unused.count > 0)
+    found.push({
+      key: "unused",
+      words: unused.isMore
+        ? t`More than ${unused.count} policies that nobody has used for 90 days`
+        : plural(unused.count, {
+            one: "# policy that nobody has used for 90 days",
+            other: "# policies that nobody has used for 90 days",
+          }),
+      isUrgent: false,
+      to: { to: "/policies", search: { use: "unused" } },
     });
   return found;
 }

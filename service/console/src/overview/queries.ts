@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page } from "../api/client";
 
-const PENDING_MAX = 20;
+const SHOWN_MAX = 20;
 const IDLE_MAX = 24;
 const AGAIN_MS = 60_000;
 
@@ -16,8 +16,23 @@ export const hoursQuery = queryOptions({
 export const pendingQuery = queryOptions({
   queryKey: ["devices", "pending"],
   queryFn: async () => {
-    const query = { state: "pending" as const, limit: PENDING_MAX };
+    const query = { state: "pending" as const, limit: SHOWN_MAX };
     const { rows, cursor } = page(await api.GET("/api/v1/devices", { params: { query } }));
+    return { count: rows.length, isMore: cursor !== null };
+  },
+});
+
+/** The number of assertions that do not hold. */
+export const brokenQuery = queryOptions({
+  queryKey: ["assertions", "broken"],
+  queryFn: async () => body(await api.GET("/api/v1/assertions")).filter(({ holds }) => !holds).length,
+});
+
+export const unusedQuery = queryOptions({
+  queryKey: ["policies", "unused"],
+  queryFn: async () => {
+    const query = { unused: true, limit: SHOWN_MAX };
+    const { rows, cursor } = page(await api.GET("/api/v1/policies", { params: { query } }));
     return { count: rows.length, isMore: cursor !== null };
   },
 });

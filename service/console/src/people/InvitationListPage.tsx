@@ -15,13 +15,16 @@ import { calledBy, PersonName } from "../shared/PersonName";
 import { PageSwitch } from "../shared/PageSwitch";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
+import { merged, sorted } from "../shared/search";
 import { moment } from "../shared/words";
-import { invitationsQuery, type Invitation } from "./queries";
+import { invitationsQuery, type Invitation, type InvitationOrder } from "./queries";
 
 export function InvitationListPage() {
-  const filter = useSearch({ from: "/frame/invitations" });
+  const filter = sorted(useSearch({ from: "/frame/invitations" }), "created");
   const navigate = useNavigate({ from: "/invitations" });
   const mayWithdraw = useMayWrite("invitations");
+  const show = (change: Partial<typeof filter>) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
   const [withdrawing, setWithdrawing] = useState<Invitation | null>(null);
   return (
     <>
@@ -31,11 +34,12 @@ export function InvitationListPage() {
         before={<PageSwitch at="/invitations" pages={["/people", "/invitations"]} />}
         search={{
           q: filter.q,
-          onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
+          onSearch: (q) => show({ q }),
           places: t`in the name of its person or sender`,
         }}
         options={invitationsQuery(filter)}
         keyOf={({ id }) => String(id)}
+        sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as InvitationOrder }) }}
         columns={[...columns(), ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
         empty={{
           icon: <IconMailForward />,
@@ -51,6 +55,7 @@ export function InvitationListPage() {
 const columns = (): Column<Invitation>[] => [
   {
     title: t`For`,
+    sort: "user",
     cell: ({ user, user_display_name }) => (
       <Text size="sm" fw={550} className="name">
         <PersonName user={user} displayName={user_display_name} />
@@ -59,15 +64,17 @@ const columns = (): Column<Invitation>[] => [
   },
   {
     title: t`Sent by`,
+    sort: "invited_by",
     cell: ({ invited_by }) => (
       <Text size="sm" className="name">
         {invited_by ?? t`unknown`}
       </Text>
     ),
   },
-  { title: t`Sent`, from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
+  { title: t`Sent`, sort: "created", from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
   {
     title: t`Valid until`,
+    sort: "expires",
     cell: ({ expires_at }) => <Text size="sm">{moment(expires_at)}</Text>,
   },
 ];

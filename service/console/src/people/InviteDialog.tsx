@@ -1,24 +1,38 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack, Text } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { Button, Group, Stack, Text, ThemeIcon } from "@mantine/core";
+import { IconCheck, IconDots } from "@tabler/icons-react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 
-import { api, body } from "../api/client";
+import { api, body, type Schemas } from "../api/client";
+import { useTunnelsBy } from "../live/live";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { SecretPanel } from "../shared/SecretPanel";
 import { moment } from "../shared/words";
 
-/** The link is made on request, because each one enrols a computer. */
-export function InviteDialog({ name, onClose }: { name: string; onClose: () => void }) {
-  const invite = useMutation({
-    mutationFn: async () => body(await api.POST("/api/v1/invitations", { body: { user: name } })),
-  });
-  const until = invite.data === undefined ? "" : moment(invite.data.expires_at);
+export type Invitation = Schemas["InvitationOut"];
+
+export const makeInvitation = async (user: string): Promise<Invitation> =>
+  body(await api.POST("/api/v1/invitations", { body: { user } }));
+
+/** The link is made on request, because each one enrols a computer. `made`: the link of a request before. */
+export function InviteDialog({
+  name,
+  made,
+  onClose,
+}: {
+  name: string;
+  made?: Invitation | null;
+  onClose: () => void;
+}) {
+  const invite = useMutation({ mutationFn: () => makeInvitation(name) });
+  const invitation = made ?? invite.data;
   return (
     <Dialog opened onClose={onClose} title={t`Invite a computer of ${name}`}>
-      {invite.data === undefined ? (
+      {invitation === undefined ? (
         <Stack>
           <Text size="sm">
             <Trans>
@@ -37,16 +51,85 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
           </Group>
         </Stack>
       ) : (
-        <Stack>
-          <QrSecret value={invite.data.link} title={t`QR code of the invitation`} />
-          <SecretPanel
-            label={t`Invitation`}
-            value={invite.data.link}
-            about={t`Valid until ${until}.`}
-            onClose={onClose}
-          />
-        </Stack>
+        <Made name={name} invitation={invitation} onClose={onClose} />
       )}
     </Dialog>
   );
+}
+
+/** The link, until a computer has used it; and the steps of that computer, as they happen. */
+function Made({
+  name,
+  invitation: { link, expires_at },
+  onClose,
+}: {
+  name: string;
+  invitation: Invitation;
+  onClose: () => void;
+}) {
+  const { device, opened } = useFirstSteps(name, link);
+  const until = moment(expires_at);
+  return (
+    <Stack>
+      {device === null && <QrSecret value={link} title={t`QR code of the invitation`} />}
+      <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-live="polite">
+        <Step isDone={device !== null}>
+          {device === null ? t`Waiting for the computer to enrol` : t`${device} is enrolled`}
+        </Step>
+        <Step isDone={opened !== null}>
+          {opened === null ? t`The first name is not opened yet` : t`The first name is opened: ${opened}`}
+        </Step>
+      </Stack>
+      {device === null ? (
+        <SecretPanel label={t`Invitation`} value={link} about={t`Valid until ${until}.`} onClose={onClose} />
+      ) : (
+        <Group justify="flex-end">
+          <Button onClick={onClose}>
+            <Trans>Done</Trans>
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+function Step({ isDone, children }: { isDone: boolean; children: string }) {
+  return (
+    <Group component="li" wrap="nowrap" gap="sm" data-done={isDone}>
+      <ThemeIcon
+        size={22}
+        radius="xl"
+        variant={isDone ? "filled" : "default"}
+        role="img"
+        aria-label={isDone ? t`done` : t`to do`}
+      >
+        {isDone ? <IconCheck size={14} /> : <IconDots size={14} />}
+      </ThemeIcon>
+      <Text size="sm" className="name" {...(!isDone && { c: "dimmed" })}>
+        {children}
+      </Text>
+    </Group>
+  );
+}
+
+/**
+ * The name of the device that the person has enrolled since the link was made, and of the first resource that it has
+ * opened. The log's lines make the devices stale; the tunnels are live.
+ */
+function useFirstSteps(user: string, link: string): { device: string | null; opened: string | null } {
+  // No answer from before the link: each device that it lacks is new.
+  const devices = useQuery({
+    queryKey: ["devices", "since", link],
+    queryFn: async () => body(await api.GET("/api/v1/devices", { params: { query: { user, limit: 500 } } })),
+    gcTime: 0,
+  }).data;
+  const [before, setBefore] = useState<ReadonlySet<string> | null>(null);
+  if (before === null && devices !== undefined) setBefore(new Set(devices.map(({ id }) => id)));
+  const device = devices?.find(({ id }) => before !== null && !before.has(id));
+  const tunnels = useTunnelsBy("device_id");
+  const tunnel = device && tunnels.get(device.id)?.[0];
+  // A tunnel may close while the dialog is open.
+  const [opened, setOpened] = useState<string | null>(null);
+  if (opened === null && tunnel !== undefined) setOpened(tunnel.display_name);
+  return { device: device?.name ?? null, opened };
 }

@@ -1,6 +1,7 @@
 import { t } from "@lingui/core/macro";
 import { TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import type { ChangeEventHandler } from "react";
 
 import type { Schemas } from "../api/client";
 
@@ -17,7 +18,14 @@ export const personOf = ({ display_name, email }: PersonForm): Schemas["UserChan
 });
 
 /** The fields of a person that can be changed later. */
-export function PersonFields<Form extends PersonForm>({ form }: { form: UseFormReturnType<Form> }) {
+export function PersonFields<Form extends PersonForm>({
+  form,
+  onEmail,
+}: {
+  form: UseFormReturnType<Form>;
+  onEmail?: (email: string) => void;
+}) {
+  const email = form.getInputProps("email") as { onChange: ChangeEventHandler<HTMLInputElement> };
   return (
     <>
       <TextInput
@@ -33,7 +41,11 @@ export function PersonFields<Form extends PersonForm>({ form }: { form: UseFormR
         type="email"
         placeholder={EMAIL}
         required
-        {...form.getInputProps("email")}
+        {...email}
+        onChange={(event) => {
+          email.onChange(event);
+          onEmail?.(event.currentTarget.value);
+        }}
       />
     </>
   );

@@ -13,21 +13,22 @@ import { LastDenied } from "../shared/LastDenied";
 import { PersonName } from "../shared/PersonName";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
-import { merged } from "../shared/search";
+import { merged, sorted } from "../shared/search";
 import { PersonCreateDialog } from "./PersonCreateDialog";
-import { InviteDialog } from "./InviteDialog";
-import { peopleQuery, type Person } from "./queries";
+import { InviteDialog, type Invitation } from "./InviteDialog";
+import { peopleQuery, type Person, type PersonOrder } from "./queries";
 
-type Doing = { what: "add" } | { what: "invite"; name: string } | null;
+type Doing = { what: "add" } | { what: "invite"; name: string; made?: Invitation | null } | null;
 
 export function PersonListPage() {
-  const filter = useSearch({ from: "/frame/people" });
+  const filter = sorted(useSearch({ from: "/frame/people" }), "display_name");
   const navigate = useNavigate({ from: "/people" });
   const mayWrite = useMayWrite("users");
   const mayInvite = useMayWrite("invitations");
   const [doing, setDoing] = useState<Doing>(null);
   const done = () => setDoing(null);
-  const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
+  const show = (change: Partial<typeof filter>) =>
+    void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
       <ListPage
@@ -44,7 +45,7 @@ export function PersonListPage() {
         search={{ q: filter.q, onSearch: (q) => show({ q }), places: t`in their name or e-mail address` }}
         options={peopleQuery(filter)}
         keyOf={({ name }) => name}
-        sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
+        sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as PersonOrder }) }}
         columns={[...columns(), ...(mayInvite ? [inviteColumn(setDoing)] : [])]}
         empty={{
           icon: <IconUsers />,
@@ -54,11 +55,14 @@ export function PersonListPage() {
       />
       {doing?.what === "add" && (
         <PersonCreateDialog
+          mayInvite={mayInvite}
           onClose={done}
-          onAdded={(name) => setDoing(mayInvite ? { what: "invite", name } : null)}
+          onAdded={(name, made) => setDoing(mayInvite ? { what: "invite", name, made } : null)}
         />
       )}
-      {doing?.what === "invite" && <InviteDialog name={doing.name} onClose={done} />}
+      {doing?.what === "invite" && (
+        <InviteDialog name={doing.name} made={doing.made ?? null} onClose={done} />
+      )}
     </>
   );
 }
@@ -66,7 +70,7 @@ export function PersonListPage() {
 const columns = (): Column<Person>[] => [
   {
     title: t`Name`,
-    sort: "name",
+    sort: "display_name",
     cell: ({ name, display_name, email }) => (
       <Stack gap={0}>
         <AnchorLink to="/people/of/$name" params={{ name }} size="sm" fw={550} className="name">
@@ -78,9 +82,19 @@ const columns = (): Column<Person>[] => [
       </Stack>
     ),
   },
-  { title: t`Last seen`, from: "sm", cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} /> },
+  {
+    title: t`Last seen`,
+    sort: "last_seen",
+    from: "sm",
+    cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} />,
+  },
   { title: t`Last denied`, from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
-  { title: t`Devices`, align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
+  {
+    title: t`Devices`,
+    sort: "devices",
+    align: "right",
+    cell: ({ devices }) => <Text size="sm">{devices}</Text>,
+  },
 ];
 
 function inviteColumn(setDoing: (doing: Doing) => void): Column<Person> {

@@ -3,11 +3,12 @@ import { Trans } from "@lingui/react/macro";
 import { Button, Stack, Text } from "@mantine/core";
 import { IconMailForward, IconPencil } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { useParams } from "@tanstack/react-router";
 import { useState } from "react";
 
 import type { Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
+import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
@@ -31,7 +32,7 @@ export function PersonPage() {
 
 function Details({ found }: { found: Tagged<Person> }) {
   const { name, display_name, email } = found.row;
-  const navigate = useNavigate();
+  const goBack = useReturn();
   const mayWrite = useMayWrite("users");
   const mayInvite = useMayWrite("invitations");
   const [doing, setDoing] = useState<"edit" | "invite" | "delete" | null>(null);
@@ -71,11 +72,7 @@ function Details({ found }: { found: Tagged<Person> }) {
       {doing === "invite" && <InviteDialog name={name} onClose={done} />}
       {doing === "edit" && <PersonEditDialog found={found} onClose={done} />}
       {doing === "delete" && (
-        <PersonDeleteDialog
-          person={found.row}
-          onClose={done}
-          onDeleted={() => navigate({ to: "/people", search: {} })}
-        />
+        <PersonDeleteDialog person={found.row} onClose={done} onDeleted={() => goBack("/people")} />
       )}
     </Stack>
   );

@@ -1,16 +1,22 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, tagged, type Schemas } from "../api/client";
-import { pages, type Pages } from "../shared/pages";
+import type { paths } from "../api/schema";
+import { bothWays, pages, watched, type OrderOf, type Pages } from "../shared/pages";
 
 export type Person = Schemas["UserOut"];
 export type PersonUse = Schemas["PersonUseOut"];
 export type Reached = Schemas["ReachedOut"];
 export type Invitation = Schemas["OpenInvitationOut"];
 
-export const peopleQuery = (filter: { q?: string; sort?: "name" | "-name" }): Pages<Person> =>
-  pages(["users", "list", filter], async (part) =>
-    page(await api.GET("/api/v1/users", { params: { query: { ...filter, ...part } } })),
+export type PersonOrder = OrderOf<paths["/api/v1/users"]>;
+export const PERSON_ORDERS = bothWays<PersonOrder>("display_name", "devices", "last_seen");
+
+export const peopleQuery = (filter: { q?: string; sort?: PersonOrder }): Pages<Person> =>
+  watched(
+    pages(["users", "list", filter], async (part) =>
+      page(await api.GET("/api/v1/users", { params: { query: { ...filter, ...part } } })),
+    ),
   );
 
 export const personQuery = (name: string) =>
@@ -39,7 +45,10 @@ export const denialsQuery = (name: string, limit: number) =>
       body(await api.GET("/api/v1/audit", { params: { query: { person: name, outcome: "denied", limit } } })),
   });
 
-export const invitationsQuery = (filter: { q?: string }): Pages<Invitation> =>
+export type InvitationOrder = OrderOf<paths["/api/v1/invitations"]>;
+export const INVITATION_ORDERS = bothWays<InvitationOrder>("user", "invited_by", "created", "expires");
+
+export const invitationsQuery = (filter: { q?: string; sort?: InvitationOrder }): Pages<Invitation> =>
   pages(["invitations", "list", filter], async (part) =>
     page(await api.GET("/api/v1/invitations", { params: { query: { ...filter, ...part } } })),
   );

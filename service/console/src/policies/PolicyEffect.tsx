@@ -1,7 +1,7 @@
 import { t } from "@lingui/core/macro";
 import { Text } from "@mantine/core";
 
-import { EffectBox, EffectList } from "../shared/Effect";
+import { Breaks, EffectBox, EffectList } from "../shared/Effect";
 import { useEffectOf } from "../shared/useEffectOf";
 import { isWhole, policyOf, type PolicyForm } from "./form";
 import { previewPolicy, type Policy } from "./queries";
@@ -15,7 +15,10 @@ export function PolicyEffect({ values, before }: { values: PolicyForm; before?: 
   return (
     <EffectBox>
       {asked !== null && effect.data ? (
-        <EffectList effect={effect.data} />
+        <>
+          <EffectList effect={effect.data} />
+          <Breaks of={effect.data.breaks} />
+        </>
       ) : (
         <Text size="sm" c="dimmed">
           {effect.isError && asked !== null

@@ -14,7 +14,14 @@ const WHOSE = [
   { value: "user", label: msg`One person` },
 ];
 
-export function PolicyFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
+export function PolicyFields({
+  form,
+  named,
+}: {
+  form: UseFormReturnType<PolicyForm>;
+  /** The display name of the policy's person, by login name. */
+  named?: Readonly<Record<string, string>>;
+}) {
   const { whose } = form.values;
   return (
     <Stack gap="lg">
@@ -40,6 +47,7 @@ export function PolicyFields({ form }: { form: UseFormReturnType<PolicyForm> }) 
           <NameField
             key={whose}
             area={whose === "group" ? "groups" : "users"}
+            {...(named && whose === "user" && { named })}
             aria-label={whose === "group" ? t`Group` : t`Person`}
             placeholder={whose === "group" ? t`Choose a group` : t`Choose a person`}
             flex={1}

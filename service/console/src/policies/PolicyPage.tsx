@@ -7,13 +7,16 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
+import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
+import { useNow } from "../shared/useNow";
+import { day } from "../shared/words";
 import { PolicyDeleteDialog } from "./PolicyDeleteDialog";
 import { PolicyFields } from "./PolicyFields";
-import { FIELDS, fieldsOf, formOf, policyOf, VALIDATE, type PolicyForm } from "./form";
+import { FIELDS, fieldsOf, formOf, lastUse, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 import { policyQuery, type Policy, type PolicyIn } from "./queries";
 
@@ -38,12 +41,20 @@ export function PolicyPage() {
 function PolicyEditor({ found }: { found: Tagged<Policy> }) {
   const { name } = found.row;
   const navigate = useNavigate();
+  const goBack = useReturn();
   const queries = useQueryClient();
   const mayWrite = useMayWrite("policies");
+  const { usage } = found.row;
+  const [used, from] = [lastUse(usage, useNow()), day(usage.counted_from)];
   const [deleting, { open, close }] = useDisclosure();
   return (
     <Stack>
-      <PageHead title={name}>{mayWrite && <DeleteButton onClick={open} />}</PageHead>
+      <PageHead
+        title={name}
+        about={usage.last_used_on === null ? t`Not used since ${from}` : t`Last used: ${used}`}
+      >
+        {mayWrite && <DeleteButton onClick={open} />}
+      </PageHead>
       <EditForm
         label={t`Policy`}
         what={name}
@@ -68,17 +79,18 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
       >
         {(form, before) => (
           <>
-            <PolicyFields form={form} />
+            <PolicyFields
+              form={form}
+              named={
+                before.user_display_name === null ? {} : { [before.user ?? ""]: before.user_display_name }
+              }
+            />
             {mayWrite && form.isDirty() && <PolicyEffect values={form.values} before={before} />}
           </>
         )}
       </EditForm>
       {deleting && (
-        <PolicyDeleteDialog
-          policy={found.row}
-          onClose={close}
-          onDeleted={() => navigate({ to: "/policies" })}
-        />
+        <PolicyDeleteDialog policy={found.row} onClose={close} onDeleted={() => goBack("/policies")} />
       )}
     </Stack>
   );

@@ -1,14 +1,24 @@
-import { msg, t } from "@lingui/core/macro";
+import { msg, plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Autocomplete, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { Autocomplete, Select, Stack, TagsInput, Text } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
 
-import { sayOptions } from "../locale/language";
+import { say, sayOptions, type Text as Words } from "../locale/language";
 import { FormRows } from "../shared/FormRows";
 import { NO_REQUIREMENT, type PolicyForm } from "./form";
+import { factsQuery, type Fact } from "./queries";
 
-// The facts that Culvert's own client reports; another client may report more.
-const FACTS = ["architecture", "client_version", "disk_encryption", "kernel", "os", "os_id", "os_version"];
+// The facts that Culvert's own client reports: they can be asked for before the first device is enrolled.
+const OWN_FACTS: Readonly<Record<string, Words>> = {
+  architecture: msg`the processor’s kind`,
+  client_version: msg`the version of Culvert`,
+  disk_encryption: msg`whether the disk is encrypted`,
+  kernel: msg`the kernel’s version`,
+  os: msg`the operating system`,
+  os_id: msg`the distribution`,
+  os_version: msg`the operating system’s version`,
+};
 const HOWS = [
   { value: "one_of", label: msg`is one of` },
   { value: "at_least", label: msg`is at least version` },
@@ -17,6 +27,8 @@ const HOWS = [
 /** Conditions on the facts that a computer reports. */
 export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { posture } = form.values;
+  const reported = new Map((useQuery(factsQuery).data ?? []).map((fact) => [fact.fact, fact]));
+  const facts = new Set([...reported.keys(), ...Object.keys(OWN_FACTS)]);
   return (
     <Stack gap={6} role="group" aria-label={t`Facts about the computer`}>
       <div>
@@ -27,7 +39,7 @@ export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> })
           <Trans>A fact that a device does not report counts as not met.</Trans>
         </Text>
       </div>
-      <FormRows
+      <FormRows<PolicyForm["posture"][number]>
         form={form}
         path="posture"
         rows={posture}
@@ -35,46 +47,93 @@ export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> })
         blank={NO_REQUIREMENT}
         add={posture.length === 0 ? t`Ask for a fact` : t`Another fact`}
       >
-        {(requirement, at) => (
-          <>
-            <Autocomplete
-              aria-label={t`Fact ${at + 1}`}
-              placeholder="disk_encryption"
-              data={FACTS}
-              required
-              spellCheck={false}
-              autoCapitalize="none"
-              w={190}
-              {...form.getInputProps(`posture.${at}.fact`)}
-            />
-            <Select
-              aria-label={t`How ${at + 1}`}
-              data={sayOptions(HOWS)}
-              allowDeselect={false}
-              w={190}
-              {...form.getInputProps(`posture.${at}.how`)}
-            />
-            {requirement.how === "one_of" ? (
-              <TagsInput
-                aria-label={t`Values ${at + 1}`}
-                placeholder={requirement.values.length > 0 ? "" : "on"}
-                flex={1}
-                miw={160}
-                {...form.getInputProps(`posture.${at}.values`)}
-              />
-            ) : (
-              <TextInput
-                aria-label={t`Version ${at + 1}`}
-                placeholder="12.4"
+        {({ fact, how, values }, at) => {
+          const seen = valuesOf(reported.get(fact));
+          const shown = ({ option }: { option: { value: string } }) => (
+            <Option name={option.value} about={devices(seen.get(option.value) ?? 0)} />
+          );
+          return (
+            <>
+              <Select
+                aria-label={t`Fact ${at + 1}`}
+                placeholder={t`Choose a fact`}
+                // A policy may ask for a fact that no device reports any more.
+                data={[...facts, ...(fact === "" || facts.has(fact) ? [] : [fact])]}
+                renderOption={({ option: { value } }: { option: { value: string } }) => (
+                  <Option name={value} about={about(value, reported.get(value))} />
+                )}
+                comboboxProps={{ width: "max-content", position: "bottom-start" }}
+                searchable
                 required
-                flex={1}
-                miw={160}
-                {...form.getInputProps(`posture.${at}.version`)}
+                allowDeselect={false}
+                spellCheck={false}
+                w={190}
+                {...form.getInputProps(`posture.${at}.fact`)}
+                value={fact === "" ? null : fact}
+                onChange={(chosen: string | null) => form.setFieldValue(`posture.${at}.fact`, chosen ?? "")}
               />
-            )}
-          </>
-        )}
+              <Select
+                aria-label={t`How ${at + 1}`}
+                data={sayOptions(HOWS)}
+                allowDeselect={false}
+                w={190}
+                {...form.getInputProps(`posture.${at}.how`)}
+              />
+              {how === "one_of" ? (
+                <TagsInput
+                  aria-label={t`Values ${at + 1}`}
+                  placeholder={values.length > 0 ? "" : t`Choose values`}
+                  data={[...seen.keys()]}
+                  renderOption={shown}
+                  flex={1}
+                  miw={160}
+                  {...form.getInputProps(`posture.${at}.values`)}
+                />
+              ) : (
+                <Autocomplete
+                  aria-label={t`Version ${at + 1}`}
+                  placeholder="12.4"
+                  data={[...seen.keys()].filter((value) => VERSION.test(value))}
+                  renderOption={shown}
+                  required
+                  flex={1}
+                  miw={160}
+                  {...form.getInputProps(`posture.${at}.version`)}
+                />
+              )}
+            </>
+          );
+        }}
       </FormRows>
     </Stack>
+  );
+}
+
+// As the controller's (decision/posture.py).
+const VERSION = /^[0-9]{1,9}(\.[0-9]{1,9}){0,5}$/;
+
+const devices = (count: number): string => plural(count, { one: "# device", other: "# devices" });
+
+/** The number of devices by value. */
+const valuesOf = (fact: Fact | undefined): ReadonlyMap<string, number> =>
+  new Map((fact?.values ?? []).map(({ value, devices }) => [value, devices]));
+
+/** "the distribution · 12 devices". */
+function about(fact: string, reported: Fact | undefined): string {
+  const meaning = OWN_FACTS[fact];
+  const number = reported === undefined ? t`no device reports it` : devices(reported.devices);
+  return [...(meaning === undefined ? [] : [say(meaning)]), number].join(" · ");
+}
+
+function Option({ name, about }: { name: string; about: string }) {
+  return (
+    <div>
+      <Text size="sm" className="name">
+        {name}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {about}
+      </Text>
+    </div>
   );
 }

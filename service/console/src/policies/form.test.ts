@@ -6,6 +6,7 @@ import {
   fieldsOf,
   formOf,
   inWords,
+  lastUse,
   newPolicy,
   policyOf,
   spans,
@@ -20,6 +21,7 @@ const POLICY: Policy = {
   enabled: true,
   group: "writers",
   user: null,
+  user_display_name: null,
   resources: ["wiki"],
   conditions: {
     code_max_age_seconds: 90,
@@ -32,10 +34,20 @@ const POLICY: Policy = {
     ],
   },
   created_at: "2026-01-01T00:00:00Z",
+  usage: { last_used_on: null, counted_from: "2026-01-01T12:00:00Z", is_unused: false },
 };
 
 test("an unchanged form makes the same policy", () => {
   expect(policyOf(formOf(POLICY, "UTC"))).toEqual(written(POLICY));
+});
+
+test("the last use is said in days", () => {
+  const now = Date.parse("2026-11-28T00:30:00Z");
+  const said = (last_used_on: string | null) => lastUse({ ...POLICY.usage, last_used_on }, now);
+  expect(["2026-11-28", "2026-11-27", "2026-08-30"].map(said)).toEqual(["today", "yesterday", "90 days ago"]);
+  // Another computer's clock is ahead.
+  expect(said("2026-11-29")).toBe("today");
+  expect(said(null)).toBe("not since Jan 1, 2026");
 });
 
 test("each requirement has fields for its faults", () => {

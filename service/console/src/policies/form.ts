@@ -2,7 +2,7 @@
 import { msg, t } from "@lingui/core/macro";
 
 import { say, type Text } from "../locale/language";
-import { either, span } from "../shared/words";
+import { day, daysAgo, either, span } from "../shared/words";
 import type { Conditions, Policy, PolicyIn } from "./queries";
 
 export type Day = NonNullable<Conditions["hours"]>["windows"][number]["days"][number];
@@ -120,7 +120,16 @@ export function policyOf(form: PolicyForm): PolicyIn {
 export function written(policy: Policy): PolicyIn {
   const asked: Partial<Policy> & PolicyIn = { ...policy };
   delete asked.created_at;
+  delete asked.user_display_name;
+  delete asked.usage;
   return asked;
+}
+
+/** "today", "3 days ago", "not since 28 Nov 2026". `now` in milliseconds. */
+export function lastUse({ last_used_on: on, counted_from }: Policy["usage"], now: number): string {
+  if (on !== null) return daysAgo(on, now);
+  const from = day(counted_from);
+  return t`not since ${from}`;
 }
 
 export const isWhole = (form: PolicyForm): boolean =>
@@ -131,6 +140,7 @@ export const VALIDATE = {
   who: (who: string) => (who === "" ? t`Choose one` : null),
   resources: (names: string[]) => (names.length === 0 ? t`Choose at least one` : null),
   posture: {
+    fact: (fact: string) => (fact === "" ? t`Choose one` : null),
     values: (values: string[], { posture }: PolicyForm, path: string) =>
       posture[Number(path.split(".")[1])]?.how === "one_of" && values.length === 0
         ? t`Enter at least one value; press Enter after each`

@@ -1,22 +1,42 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, tagged, type Schemas } from "../api/client";
-import { pages, type Pages } from "../shared/pages";
+import type { paths } from "../api/schema";
+import { bothWays, pages, type OrderOf, type Pages } from "../shared/pages";
 
 export type Policy = Schemas["PolicyOut"];
 export type PolicyIn = Schemas["PolicyIn"];
 export type Conditions = Schemas["Conditions"];
 
-export const policiesQuery = (filter: { q?: string; group?: string; resource?: string }): Pages<Policy> =>
-  pages(["policies", "list", filter], async (part) =>
-    page(await api.GET("/api/v1/policies", { params: { query: { ...filter, ...part } } })),
-  );
+export type PolicyOrder = OrderOf<paths["/api/v1/policies"]>;
+export const ORDERS = bothWays<PolicyOrder>("name", "subject", "last_used");
+
+export const policiesQuery = ({
+  use,
+  ...filter
+}: {
+  q?: string;
+  use?: "unused";
+  sort?: PolicyOrder;
+}): Pages<Policy> =>
+  pages(["policies", "list", { use, ...filter }], async (part) => {
+    const query = { ...filter, ...part, unused: use === "unused" };
+    return page(await api.GET("/api/v1/policies", { params: { query } }));
+  });
 
 export const policyQuery = (name: string) =>
   queryOptions({
     queryKey: ["policies", "one", name],
     queryFn: async () => tagged(await api.GET("/api/v1/policies/{name}", { params: { path: { name } } })),
   });
+
+export type Fact = Schemas["FactOut"];
+
+/** The facts that devices report. */
+export const factsQuery = queryOptions({
+  queryKey: ["devices", "facts"],
+  queryFn: async () => body(await api.GET("/api/v1/devices/facts")),
+});
 
 export const policyUseQuery = (name: string) =>
   queryOptions({

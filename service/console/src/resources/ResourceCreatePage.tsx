@@ -1,37 +1,37 @@
-import { plural, t } from "@lingui/core/macro";
+import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Alert, Button, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
-import { IconEye } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
 
-import { api, body, type Schemas } from "../api/client";
+import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
+import { EffectBox } from "../shared/Effect";
 import { PageHead } from "../shared/PageHead";
-import { both } from "../shared/words";
 import { ProblemNote } from "../shared/ProblemNote";
+import { ResourceEffectList } from "./ResourceEffect";
 import { ResourceFields } from "./ResourceFields";
-import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
-import { ButtonLink } from "../shared/links";
+import { fieldsOf, NEW, resourceOf, VALIDATE } from "./form";
+import { previewResource } from "./queries";
+import { AnchorLink, ButtonLink } from "../shared/links";
+import { suggestedName, useSuggestion } from "../shared/suggestion";
 
 /** The first submission previews the resource, the second creates it. */
 export function ResourceCreatePage() {
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const [suggested, setSuggested] = useState("");
   const form = useForm({
     initialValues: NEW,
     validate: VALIDATE,
     // The preview was of other values.
     onValuesChange: () => preview.reset(),
   });
+  const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
   const onError = (error: Error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);
   const preview = useMutation({
-    mutationFn: async () =>
-      body(await api.POST("/api/v1/resources/preview", { body: resourceOf(form.values) })),
+    mutationFn: () => previewResource(resourceOf(form.values), null),
     onError,
   });
   const create = useMutation({
@@ -39,30 +39,33 @@ export function ResourceCreatePage() {
     onError,
     onSuccess: async ({ name, display_name }) => {
       await queries.invalidateQueries({ queryKey: ["resources"] });
-      notifications.show({ message: t`${display_name} is published` });
+      notifications.show({
+        message: publishes ? t`${display_name} is published` : t`${display_name} is added`,
+      });
       await navigate({ to: "/resources/of/$name", params: { name } });
     },
   });
+  const publishes = preview.data !== undefined && preview.data.records.length > 0;
   const failed = create.error ?? preview.error;
   return (
     <Stack maw={760}>
       <PageHead title={t`Add a resource`} />
       <form onSubmit={form.onSubmit(() => (preview.data ? create.mutate() : preview.mutate()))}>
         <Stack gap="lg">
-          <ResourceFields
-            form={form}
-            isNew
-            onFqdn={(fqdn) => {
-              const next = suggestedName(fqdn);
-              if (form.values.name === suggested) form.setFieldValue("name", next);
-              setSuggested(next);
-            }}
-          />
+          <ResourceFields form={form} isNew onFqdn={(fqdn) => suggest(suggestedName(fqdn))} />
           {failed && byField(problemOf(failed), fieldsOf(form.values)).rest && <ProblemNote error={failed} />}
-          {preview.data && <Effect fqdn={form.values.fqdn} effect={preview.data} />}
+          {preview.data && (
+            <EffectBox>
+              <ResourceEffectList
+                effect={preview.data}
+                nobody={t`No person gets access yet: choose people here, or add a policy`}
+              />
+              {!publishes && <Unpublished />}
+            </EffectBox>
+          )}
           <Group>
             <Button type="submit" loading={preview.isPending || create.isPending}>
-              {preview.data ? t`Publish it` : t`Preview`}
+              {preview.data === undefined ? t`Preview` : publishes ? t`Publish it` : t`Add it`}
             </Button>
             <ButtonLink variant="default" to="/resources">
               <Trans>Cancel</Trans>
@@ -74,42 +77,16 @@ export function ResourceCreatePage() {
   );
 }
 
-function Effect({ fqdn, effect: { records, people } }: { fqdn: string; effect: Schemas["PreviewOut"] }) {
+function Unpublished() {
   return (
-    <Paper withBorder p="md" role="region" aria-label={t`Effect of this change`} aria-live="polite">
-      <Group gap="xs" mb="xs">
-        <IconEye size={18} />
-        <Text fw={600}>
-          <Trans>Effect of this change</Trans>
-        </Text>
-      </Group>
-      <List size="sm" spacing={4}>
-        {records.map(({ zone, origin, types }) => (
-          <List.Item key={zone}>
-            <Trans>
-              Publish {both(types)} for{" "}
-              <Text span className="name" fw={550} inherit>
-                {fqdn}
-              </Text>{" "}
-              in {origin}
-            </Trans>
-          </List.Item>
-        ))}
-        <List.Item>
-          {people.length === 0
-            ? t`No person gets access yet: choose people here, or add a policy`
-            : plural(people.length, { one: "# person gets access", other: "# people get access" }) +
-              `: ${people.join(", ")}`}
-        </List.Item>
-      </List>
-      {records.length === 0 && (
-        <Alert mt="sm" color="yellow" variant="light">
-          <Trans>
-            Culvert publishes no record: this name is in none of its zones. Devices still find it if your own
-            DNS answers for it.
-          </Trans>
-        </Alert>
-      )}
-    </Paper>
+    <Alert mt="sm" color="yellow" variant="light">
+      <Trans>
+        Culvert publishes no record: this name is in none of its zones. Devices still find it if your own DNS
+        answers for it.{" "}
+        <AnchorLink to="/dns" inherit underline="always">
+          To the zones
+        </AnchorLink>
+      </Trans>
+    </Alert>
   );
 }

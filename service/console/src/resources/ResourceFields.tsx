@@ -1,15 +1,30 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Accordion, Group, MultiSelect, NumberInput, Select, Stack, Text, TextInput } from "@mantine/core";
+import {
+  Group,
+  MultiSelect,
+  NumberInput,
+  Select,
+  SimpleGrid,
+  Stack,
+  Switch,
+  Text,
+  TextInput,
+} from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
-import { useQuery } from "@tanstack/react-query";
 import type { ChangeEventHandler } from "react";
 
 import { IDLE_MAX, SUITES } from "../api/contract";
 import { useGateways } from "../live/live";
-import type { ResourceForm } from "./form";
-import { peopleNamesQuery } from "./queries";
+import { Fold } from "../shared/Fold";
+import { NamesField } from "../shared/NamesField";
+import { REKEY_FIELDS } from "../shared/rekey";
+import { RekeyFields } from "../shared/RekeyFields";
+import { WEIGHT, type ResourceForm } from "./form";
 import { TargetRows } from "./TargetRows";
+
+const SELDOM = ["suite", "idle_seconds", ...REKEY_FIELDS];
+const WEIGHT_MAX = 1000;
 
 export function ResourceFields({
   form,
@@ -21,7 +36,6 @@ export function ResourceFields({
   isNew?: boolean;
 }) {
   const gateways = useGateways().rows;
-  const people = useQuery(peopleNamesQuery).data ?? [];
   const fqdn = form.getInputProps("fqdn") as { onChange: ChangeEventHandler<HTMLInputElement> };
   return (
     <Stack gap="lg">
@@ -64,59 +78,87 @@ export function ResourceFields({
       </Stack>
       <MultiSelect
         label={t`Gateways`}
-        description={t`The first gateway that is online is used`}
+        description={
+          form.values.weighted && form.values.gateways.length > 1
+            ? t`Their weights decide`
+            : t`The first gateway that is online is used`
+        }
         placeholder={form.values.gateways.length > 0 ? "" : t`At least one`}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
         searchable
         withAsterisk
         {...form.getInputProps("gateways")}
       />
-      <MultiSelect
+      {form.values.gateways.length > 1 && <Weights form={form} />}
+      <NamesField
+        area="users"
         label={t`People`}
         description={t`Each gets a policy; use Policies for groups and conditions`}
         placeholder={form.values.users.length > 0 ? "" : t`Nobody yet`}
-        data={[...new Set([...people, ...form.values.users])]}
-        searchable
-        limit={50}
-        nothingFoundMessage={t`No person of that name`}
         {...form.getInputProps("users")}
       />
       <TextInput
         label={t`Owner`}
-        description={t`Contact for people without access`}
+        description={t`Contact for people without access. “Ask …” on the page of a refused name needs an e-mail address.`}
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}
       />
-      <Accordion variant="contained" chevronPosition="left">
-        <Accordion.Item value="more">
-          <Accordion.Control>
-            <Text size="sm">
-              <Trans>Encryption and idle time</Trans>
-            </Text>
-          </Accordion.Control>
-          <Accordion.Panel>
-            <Group grow align="flex-start">
-              <Select
-                label={t`Suite`}
-                placeholder={t`Each gateway’s default`}
-                clearable
-                data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
-                error={form.errors["suite"]}
-                value={form.values.suite === "" ? null : form.values.suite}
-                onChange={(suite) => form.setFieldValue("suite", suite ?? "")}
-              />
-              <NumberInput
-                label={t`Idle time`}
-                description={t`Seconds without a packet before a tunnel is closed`}
-                min={1}
-                max={IDLE_MAX}
-                {...form.getInputProps("idle_seconds")}
-              />
-            </Group>
-          </Accordion.Panel>
-        </Accordion.Item>
-      </Accordion>
+      <Fold title={t`Encryption, new keys and idle time`} fields={SELDOM} errors={form.errors}>
+        <SimpleGrid cols={{ base: 1, xs: 2 }} mb="md">
+          <Select
+            label={t`Suite`}
+            placeholder={t`Each gateway’s default`}
+            clearable
+            data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
+            error={form.errors["suite"]}
+            value={form.values.suite === "" ? null : form.values.suite}
+            onChange={(suite) => form.setFieldValue("suite", suite ?? "")}
+          />
+          <NumberInput
+            label={t`Idle time`}
+            description={t`Seconds without a packet before a tunnel is closed`}
+            min={1}
+            max={IDLE_MAX}
+            {...form.getInputProps("idle_seconds")}
+          />
+        </SimpleGrid>
+        <RekeyFields form={form} />
+      </Fold>
     </Stack>
+  );
+}
+
+/** The order of the gateways, or their weights. */
+function Weights({ form }: { form: UseFormReturnType<ResourceForm> }) {
+  const { gateways, weighted, weights } = form.values;
+  return (
+    <Fold title={t`Weights of the gateways`} fields={["weights"]} errors={form.errors}>
+      <Stack gap="sm">
+        <Switch
+          label={t`Spread devices over the gateways by weight`}
+          description={t`Instead of the order. A much nearer gateway still comes first; 0: only if no other is usable`}
+          {...form.getInputProps("weighted", { type: "checkbox" })}
+          error={form.errors["weights"]}
+        />
+        {weighted && (
+          <Group align="flex-start">
+            {gateways.map((name) => (
+              <NumberInput
+                key={name}
+                label={<span className="name">{name}</span>}
+                aria-label={t`Weight of ${name}`}
+                min={0}
+                max={WEIGHT_MAX}
+                allowDecimal={false}
+                w={140}
+                value={weights[name] ?? WEIGHT}
+                onChange={(weight) => form.setFieldValue("weights", { ...weights, [name]: Number(weight) })}
+              />
+            ))}
+          </Group>
+        )}
+      </Stack>
+    </Fold>
   );
 }

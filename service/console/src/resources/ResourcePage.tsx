@@ -3,17 +3,19 @@ import { Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useTraffic, useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { encoded } from "../shared/encoded";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
 import { ResourceDeleteDialog } from "./ResourceDeleteDialog";
+import { ResourceEffect } from "./ResourceEffect";
 import { ResourceFields } from "./ResourceFields";
 import { ResourceAccess, ResourceDns } from "./ResourceSections";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
@@ -40,7 +42,7 @@ export function ResourcePage() {
 function ResourceEditor({ found }: { found: Tagged<Resource> }) {
   const { name, fqdn, display_name } = found.row;
   const inDns = encoded(fqdn, display_name);
-  const navigate = useNavigate();
+  const goBack = useReturn();
   const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
@@ -88,14 +90,15 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
           notifications.show({ message: t`${saved.row.display_name} is saved` });
         }}
       >
-        {(form) => <ResourceFields form={form} />}
+        {(form, before) => (
+          <>
+            <ResourceFields form={form} />
+            {mayWrite && form.isDirty() && <ResourceEffect values={form.values} before={before} />}
+          </>
+        )}
       </EditForm>
       {deleting && (
-        <ResourceDeleteDialog
-          resource={found.row}
-          onClose={close}
-          onDeleted={() => navigate({ to: "/resources" })}
-        />
+        <ResourceDeleteDialog resource={found.row} onClose={close} onDeleted={() => goBack("/resources")} />
       )}
     </Stack>
   );

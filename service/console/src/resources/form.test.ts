@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { differences } from "../shared/differences";
-import { fieldsOf, formOf, NEW, resourceOf, suggestedName } from "./form";
+import { fieldsOf, formOf, NEW, resourceOf } from "./form";
 import type { Resource } from "./queries";
 import { rowOf, shown, targetOf } from "./target";
 
@@ -33,11 +33,15 @@ test("a name is edited with U-labels, unless it could pass for another", () => {
   expect(formOf({ ...WIKI, fqdn: alike, display_name: `еріс.corp.example (${alike})` }).fqdn).toBe(alike);
 });
 
-test("weights are kept only with all of their gateways", () => {
-  expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris", "gw-berlin"] }, WIKI).weights).toEqual(
-    WIKI.weights,
-  );
-  expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris"] }, WIKI).weights).toBeUndefined();
+test("each gateway has a weight while weights decide, and a single one has none", () => {
+  const form = formOf(WIKI);
+  expect(resourceOf({ ...form, gateways: ["gw-paris", "gw-berlin"] }, WIKI).weights).toEqual(WIKI.weights);
+  expect(resourceOf({ ...form, gateways: ["gw-paris", "gw-rome"] }, WIKI).weights).toEqual({
+    "gw-paris": 1,
+    "gw-rome": 1,
+  });
+  expect(resourceOf({ ...form, gateways: ["gw-paris"] }, WIKI).weights).toEqual({});
+  expect(resourceOf({ ...form, weighted: false }, WIKI).weights).toEqual({});
 });
 
 test("ports are separated by commas or spaces, and dropped for protocols without ports", () => {
@@ -54,14 +58,6 @@ test("a host is shown without its prefix length", () => {
   expect(shown({ prefix: "10.20.0.10/32", protocol: "tcp", ports: ["443"] })).toBe("10.20.0.10 tcp 443");
   expect(shown({ prefix: "fd00::32/128" })).toBe("fd00::32");
   expect(shown({ prefix: "10.20.0.0/16" })).toBe("10.20.0.0/16");
-});
-
-test("a full name suggests a short one that the API takes", () => {
-  expect(suggestedName("Wiki.corp.example")).toBe("wiki");
-  expect(suggestedName("*.dev.corp.example")).toBe("all-dev");
-  expect(suggestedName("_x_.corp.example")).toBe("x");
-  expect(suggestedName("")).toBe("");
-  expect(suggestedName("BÜCHER-Straße.corp.example")).toBe("bucher-strasse");
 });
 
 test("each target has a field for its faults", () => {

@@ -1,6 +1,6 @@
 /** A resource as its form has it, and back. Pure. */
 import { t } from "@lingui/core/macro";
-import { DNS_LABEL_MAX } from "../api/contract";
+import { NEW_REKEY, REKEY_FIELDS, type RekeyForm } from "../shared/rekey";
 import type { Resource, ResourceIn } from "./queries";
 import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
 
@@ -13,7 +13,15 @@ export interface ResourceForm extends Record<string, unknown> {
   owner: string;
   idle_seconds: number;
   suite: string;
+  rekey: RekeyForm;
+  /** Whether weights decide, instead of the order of the gateways. */
+  weighted: boolean;
+  /** Also those of gateways that were chosen before. */
+  weights: Record<string, number>;
 }
+
+/** A gateway's weight until another is chosen. */
+export const WEIGHT = 1;
 
 export const NEW: ResourceForm = {
   name: "",
@@ -24,6 +32,9 @@ export const NEW: ResourceForm = {
   owner: "",
   idle_seconds: 300,
   suite: "",
+  rekey: NEW_REKEY,
+  weighted: false,
+  weights: {},
 };
 
 /** Checks that need no controller. */
@@ -33,6 +44,7 @@ export const VALIDATE = {
 
 export function formOf(resource: Resource): ResourceForm {
   const { name, fqdn, display_name, gateways, users = [], owner, idle_seconds = 300, suite } = resource;
+  const { rekey, weights = {} } = resource;
   return {
     name,
     // A displayed name with the DNS name beside it cannot be saved as a name.
@@ -43,13 +55,16 @@ export function formOf(resource: Resource): ResourceForm {
     owner,
     idle_seconds,
     suite: suite ?? "",
+    rekey: { ...NEW_REKEY, ...rekey },
+    weighted: Object.keys(weights).length > 0,
+    weights,
   };
 }
 
-/** `before`: its fields that the form lacks are kept. */
-export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
-  const sameGateways =
-    before !== undefined && [...form.gateways].sort().join() === [...before.gateways].sort().join();
+/** `before`: the resource that the form began with. */
+export function resourceOf({ weighted, ...form }: ResourceForm, before?: Resource): ResourceIn {
+  // One gateway needs no weight.
+  const hasWeights = weighted && form.gateways.length > 1;
   return {
     ...form,
     name: form.name.trim(),
@@ -57,25 +72,13 @@ export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
     owner: form.owner.trim(),
     targets: form.targets.map(targetOf),
     suite: form.suite === "" ? null : (form.suite as NonNullable<ResourceIn["suite"]>),
-    ...(before?.rekey && { rekey: before.rekey }),
-    // Shares are of these gateways together.
-    ...(sameGateways && before.weights && { weights: before.weights }),
+    weights: hasWeights
+      ? Object.fromEntries(form.gateways.map((name) => [name, form.weights[name] ?? WEIGHT]))
+      : {},
   };
-}
-
-/** A short name made of a full name's first label. */
-export function suggestedName(fqdn: string): string {
-  const label = fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "";
-  return label
-    .replaceAll("ß", "ss")
-    .normalize("NFKD")
-    .replaceAll(/\p{M}/gu, "")
-    .replaceAll(/[^a-z0-9-]/g, "-")
-    .replaceAll(/^-+|-+$/g, "")
-    .slice(0, DNS_LABEL_MAX);
 }
 
 /** The paths of the form's fields, beside which faults are shown. */
 export function fieldsOf(form: ResourceForm): string[] {
-  return [...Object.keys(form), ...placesOf("targets", form.targets)];
+  return [...Object.keys(form), ...REKEY_FIELDS, ...placesOf("targets", form.targets)];
 }

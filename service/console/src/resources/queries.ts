@@ -2,14 +2,13 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, tagged, type Schemas } from "../api/client";
 import type { paths } from "../api/schema";
-import { pages, type Pages } from "../shared/pages";
+import { bothWays, pages, type OrderOf, type Pages } from "../shared/pages";
 
 export type Resource = Schemas["ResourceOut"];
 export type ResourceIn = Schemas["ResourceIn"];
 
-type Asked = NonNullable<paths["/api/v1/resources"]["get"]["parameters"]["query"]>;
-export type ResourceOrder = NonNullable<Asked["sort"]>;
-export const ORDERS: readonly ResourceOrder[] = ["fqdn", "-fqdn", "owner", "-owner"];
+export type ResourceOrder = OrderOf<paths["/api/v1/resources"]>;
+export const ORDERS = bothWays<ResourceOrder>("fqdn", "owner");
 
 export interface Filter {
   q?: string;
@@ -35,9 +34,11 @@ export const resourceUseQuery = (name: string) =>
     staleTime: 0,
   });
 
-/** The names of people, for the form's choice. */
-export const peopleNamesQuery = queryOptions({
-  queryKey: ["users", "names"],
-  queryFn: async () =>
-    body(await api.GET("/api/v1/users", { params: { query: { limit: 500 } } })).map(({ name }) => name),
-});
+/** `replaces`: the name of the resource that would be changed; null for a new one. */
+export const previewResource = async (asked: ResourceIn, replaces: string | null) =>
+  body(
+    await api.POST("/api/v1/resources/preview", {
+      params: { query: replaces === null ? {} : { replaces } },
+      body: asked,
+    }),
+  );

@@ -5,20 +5,19 @@ import { useForm } from "@mantine/form";
 import { IconFingerprint } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, setCsrfToken } from "../api/client";
+import { api, body } from "../api/client";
 import { NO_PROOF, ProofFields, typed, type Proof } from "../settings/ProofFields";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { canUsePasskeys, isBrokenOff, proveByPasskey } from "./passkey";
-import { sessionQuery, type Session } from "./session";
+import { enter, type Session } from "./session";
 
 /** Asks for a proof before a change that would outlast a stolen session. */
 export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isProven: boolean) => void }) {
   const queries = useQueryClient();
   const form = useForm({ initialValues: NO_PROOF });
   function renew(renewed: Session) {
-    setCsrfToken(renewed.csrf_token);
-    queries.setQueryData(sessionQuery.queryKey, renewed);
+    enter(queries, renewed);
     onEnd(true);
   }
   const byCode = useMutation({

@@ -1,15 +1,18 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
+import { Button, Code, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
+import { typed } from "../settings/ProofFields";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { CardPage } from "./CardPage";
+import { RecoveryCodes } from "./RecoveryCodes";
+import { enter } from "./session";
 import { ProviderSetUp } from "./SignInAlternatives";
 import { ButtonLink } from "../shared/links";
 
@@ -24,9 +27,20 @@ export function SetUpPage() {
     onSuccess: () => window.history.replaceState(window.history.state, "", window.location.pathname),
     onError: (error) => form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields),
   });
-  if (setUp.isSuccess) return <ScanIt uri={setUp.data.totp_uri} />;
+  const [isSignedIn, setSignedIn] = useState(false);
+  const { name, password } = form.values;
+  if (setUp.isSuccess && isSignedIn) return <KeepCodes name={name} codes={setUp.data.recovery_codes} />;
+  if (setUp.isSuccess)
+    return (
+      <FirstSignIn
+        uri={setUp.data.totp_uri}
+        name={name}
+        password={password}
+        onSignedIn={() => setSignedIn(true)}
+      />
+    );
   return (
-    <CardPage title={t`Make your account`} about={t`You have been invited to administer this controller.`}>
+    <CardPage title={t`Make your account`} about={t`It administers this controller.`}>
       <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
         <Stack>
           {token === "" && (
@@ -57,6 +71,15 @@ export function SetUpPage() {
           {setUp.isError && byField(problemOf(setUp.error), Object.keys(form.values)).rest && (
             <ProblemNote error={setUp.error} />
           )}
+          {setUp.isError && problemOf(setUp.error).reason === "INVITATION_INVALID" && (
+            <Text size="sm" c="dimmed">
+              <Trans>
+                The first account’s link is from{" "}
+                <Code style={{ whiteSpace: "nowrap" }}>culvert-controller init</Code> on the controller’s
+                host; only the newest one is good.
+              </Trans>
+            </Text>
+          )}
           <Button type="submit" loading={setUp.isPending} fullWidth>
             <Trans>Continue</Trans>
           </Button>
@@ -69,16 +92,71 @@ export function SetUpPage() {
   );
 }
 
-function ScanIt({ uri }: { uri: string }) {
+const isWrong = (error: Error): boolean => problemOf(error).reason === "SIGN_IN_WRONG";
+
+/** The first code shows that the authenticator has the secret, which is not shown again. */
+function FirstSignIn({
+  uri,
+  name,
+  password,
+  onSignedIn,
+}: {
+  uri: string;
+  name: string;
+  password: string;
+  onSignedIn: () => void;
+}) {
+  const queries = useQueryClient();
+  const form = useForm({ initialValues: { code: "" } });
+  const signIn = useMutation({
+    mutationFn: async (code: string) =>
+      body(await api.POST("/api/v1/session", { body: { name, password, code: typed(code) } })),
+    onSuccess: (session) => {
+      enter(queries, session);
+      onSignedIn();
+    },
+    onError: (error) => {
+      form.setFieldValue("code", "");
+      // Name and password are those of the account that was just made.
+      if (isWrong(error))
+        form.setFieldError("code", t`Not the code that it shows now. Wait for the next one.`);
+    },
+  });
   return (
     <CardPage
       title={t`Scan this with your authenticator`}
       about={t`Each sign-in asks for the six-digit code that it shows. This page is shown once.`}
     >
+      <form onSubmit={form.onSubmit(({ code }) => signIn.mutate(code))}>
+        <Stack>
+          <QrSecret value={uri} title={t`QR code for an authenticator`} typed />
+          <TextInput
+            label={t`A code that it shows`}
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            required
+            {...form.getInputProps("code")}
+          />
+          {signIn.isError && !isWrong(signIn.error) && <ProblemNote error={signIn.error} />}
+          <Button type="submit" loading={signIn.isPending} fullWidth>
+            <Trans>Sign in</Trans>
+          </Button>
+        </Stack>
+      </form>
+    </CardPage>
+  );
+}
+
+function KeepCodes({ name, codes }: { name: string; codes: readonly string[] }) {
+  return (
+    <CardPage
+      title={t`Save your recovery codes`}
+      about={t`If the authenticator is lost, one of these signs you in.`}
+    >
       <Stack>
-        <QrSecret value={uri} title={t`QR code for an authenticator`} typed />
+        <RecoveryCodes name={name} codes={codes} />
         <ButtonLink to="/" fullWidth>
-          <Trans>I have scanned it: sign in</Trans>
+          <Trans>I have saved them</Trans>
         </ButtonLink>
       </Stack>
     </CardPage>

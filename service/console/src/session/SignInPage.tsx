@@ -4,25 +4,22 @@ import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, setCsrfToken } from "../api/client";
+import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { CardPage } from "./CardPage";
 import { SignInAlternatives } from "./SignInAlternatives";
-import { sessionQuery, type Session } from "./session";
+import { enter, type Session } from "./session";
 
 /** Replaces the requested view until sign-in. */
 export function SignInPage() {
   const queries = useQueryClient();
   const form = useForm({ initialValues: { name: "", password: "", code: "" } });
-  function enter(session: Session) {
-    setCsrfToken(session.csrf_token);
-    queries.setQueryData(sessionQuery.queryKey, session);
-  }
+  const signedIn = (session: Session) => enter(queries, session);
   const signIn = useMutation({
     mutationFn: async (values: typeof form.values) =>
       body(await api.POST("/api/v1/session", { body: { ...values, code: values.code.replaceAll(" ", "") } })),
-    onSuccess: enter,
+    onSuccess: signedIn,
     onError: (error) => {
       form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields);
       form.setFieldValue("code", "");
@@ -63,7 +60,7 @@ export function SignInPage() {
           </Button>
         </Stack>
       </form>
-      <SignInAlternatives onSignedIn={enter} />
+      <SignInAlternatives onSignedIn={signedIn} />
     </CardPage>
   );
 }

@@ -1,5 +1,5 @@
 /** The signed-in administrator, and their permissions. */
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery, type QueryClient } from "@tanstack/react-query";
 
 import { api, body, setCsrfToken, type Schemas } from "../api/client";
 import { ProblemError } from "../api/problem";
@@ -22,6 +22,12 @@ export const sessionQuery = queryOptions({
   },
   staleTime: 60_000,
 });
+
+/** Takes over a new session, or the same one with a new cookie. */
+export function enter(queries: QueryClient, session: Session): void {
+  setCsrfToken(session.csrf_token);
+  queries.setQueryData(sessionQuery.queryKey, session);
+}
 
 /** Whether the administrator may change this area; buttons for other areas are not shown. */
 export function useMayWrite(area: string): boolean {

@@ -11,7 +11,7 @@ import { sessionQuery } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
-import { day, timeOfDay } from "../shared/words";
+import { day, sayRole, timeOfDay } from "../shared/words";
 import { browserOf } from "./browser";
 import { SettingsCard } from "./SettingsCard";
 import { OwnAuthenticatorDialog } from "./OwnAuthenticatorDialog";
@@ -30,7 +30,7 @@ export function AccountTab() {
   if (!session) return null;
   return (
     <Stack>
-      <SettingsCard title={session.name} about={t`Your role at this controller: ${session.role}.`} />
+      <SettingsCard title={session.name} about={t`Your role at this controller: ${sayRole(session.role)}.`} />
       {session.has_password && (
         <>
           <SettingsCard

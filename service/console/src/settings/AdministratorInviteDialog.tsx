@@ -8,9 +8,9 @@ import { say } from "../locale/language";
 import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
-import { invitationsQuery, ROLES, type Role } from "./queries";
+import { invitationsQuery, type Role } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
-import { moment } from "../shared/words";
+import { moment, ROLES, sayRole } from "../shared/words";
 
 export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
@@ -25,7 +25,7 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
         <SecretPanel
           label={t`Invitation`}
           value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
-          about={t`Makes one account, ${role}, until ${moment(invite.data.expires_at)}.`}
+          about={t`Makes one account, ${sayRole(role)}, until ${moment(invite.data.expires_at)}.`}
           onClose={onClose}
         />
       ) : (

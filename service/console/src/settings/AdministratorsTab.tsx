@@ -11,17 +11,19 @@ import { ProblemError } from "../api/problem";
 import { sessionQuery, useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ConflictDialog } from "../shared/ConflictDialog";
+import { NoMatch } from "../shared/EmptyList";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { RowList, type Column } from "../shared/RowList";
-import { moment } from "../shared/words";
+import { SearchField } from "../shared/SearchField";
+import { inSentence, moment, ROLES, sayRole } from "../shared/words";
 import { SettingsCard } from "./SettingsCard";
 import { AdministratorInviteDialog } from "./AdministratorInviteDialog";
 import {
   adminsQuery,
   invitationsQuery,
-  ROLES,
   tokensByQuery,
+  useAdministratorFilter,
   type Administrator,
   type Role,
 } from "./queries";
@@ -33,6 +35,8 @@ type Doing =
 
 export function AdministratorsTab() {
   const mayWrite = useMayWrite("admins");
+  const { filter, onSearch, sorting } = useAdministratorFilter();
+  const kind = inSentence(t`Administrators`);
   const [doing, setDoing] = useState<Doing | null>(null);
   const done = () => setDoing(null);
   return (
@@ -48,17 +52,25 @@ export function AdministratorsTab() {
           )
         }
       >
-        <RowList
-          label={t`Administrators`}
-          options={adminsQuery}
-          keyOf={({ name }) => name}
-          columns={[...COLUMNS, roleColumn(mayWrite, setDoing), ...(mayWrite ? [endColumn(setDoing)] : [])]}
-          empty={
-            <Text size="sm">
-              <Trans>Nobody has an account yet; the controller’s own token administers it.</Trans>
-            </Text>
-          }
-        />
+        <Stack>
+          <SearchField label={t`Search ${kind}`} value={filter.q ?? ""} onSearch={onSearch} />
+          <RowList
+            label={t`Administrators`}
+            options={adminsQuery(filter)}
+            sorting={sorting}
+            keyOf={({ name }) => name}
+            columns={[...COLUMNS, roleColumn(mayWrite, setDoing), ...(mayWrite ? [endColumn(setDoing)] : [])]}
+            empty={
+              filter.q === undefined ? (
+                <Text size="sm">
+                  <Trans>Nobody has an account yet; the controller’s own token administers it.</Trans>
+                </Text>
+              ) : (
+                <NoMatch kind={kind} places={t`in its name`} onShowAll={() => onSearch("")} />
+              )
+            }
+          />
+        </Stack>
       </SettingsCard>
       <OpenInvitations />
       {doing?.what === "invite" && <AdministratorInviteDialog onClose={done} />}
@@ -71,18 +83,25 @@ export function AdministratorsTab() {
 const COLUMNS: Column<Administrator>[] = [
   {
     title: msg`Name`,
+    sort: "name",
     cell: ({ name }) => (
       <Text size="sm" fw={550} className="name">
         {name}
       </Text>
     ),
   },
-  { title: msg`First sign-in`, from: "sm", cell: ({ confirmed_at }) => <TimeSince at={confirmed_at} /> },
+  {
+    title: msg`First sign-in`,
+    sort: "confirmed",
+    from: "sm",
+    cell: ({ confirmed_at }) => <TimeSince at={confirmed_at} />,
+  },
 ];
 
 function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column<Administrator> {
   return {
     title: t`Role`,
+    sort: "role",
     cell: (of) =>
       mayWrite ? (
         <Select
@@ -95,7 +114,7 @@ function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column
           onChange={(role) => role !== null && role !== of.role && setDoing({ what: "role", of, role })}
         />
       ) : (
-        <Text size="sm">{of.role}</Text>
+        <Text size="sm">{sayRole(of.role)}</Text>
       ),
   };
 }
@@ -129,6 +148,7 @@ function ChangeRole({
   onClose: () => void;
 }) {
   const queries = useQueryClient();
+  const after = sayRole(role);
   const [keeps, setKeeps] = useState(false);
   const found = useQuery({
     queryKey: ["admins", "one", name],
@@ -141,7 +161,7 @@ function ChangeRole({
     },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["admins"] });
-      notifications.show({ message: t`The role of ${name} is ${role} now` });
+      notifications.show({ message: t`The role of ${name} is ${after} now` });
       onClose();
     },
     onError: (error) => {
@@ -165,14 +185,14 @@ function ChangeRole({
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={t`Give ${name} the role ${role}?`}
+      title={t`Give ${name} the role ${after}?`}
       act={t`Change the role`}
       mutation={change}
     >
       {found.error && <ProblemNote error={found.error} />}
       <Text size="sm">
         <Trans>
-          From {before} to {role}: {rights}. It applies from their next request.
+          From {sayRole(before)} to {after}: {rights}. It applies from their next request.
         </Trans>
       </Text>
       {before === "owner" && <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />}
@@ -231,7 +251,7 @@ function OpenInvitations() {
             <Table.Tr key={id}>
               <Table.Td>
                 <Text size="sm" fw={550}>
-                  {role}
+                  {sayRole(role)}
                 </Text>
                 <Text size="xs" c="dimmed" className="name">
                   <Trans>by {created_by ?? "culvert-controller init"}</Trans>

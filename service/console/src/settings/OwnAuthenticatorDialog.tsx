@@ -3,8 +3,8 @@ import { TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, setCsrfToken, type Schemas } from "../api/client";
-import { sessionQuery } from "../session/session";
+import { api, body, type Schemas } from "../api/client";
+import { enter } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
 import { QrSecret } from "../shared/QrSecret";
 import { KeptPasskeysField } from "./KeptPasskeysField";
@@ -42,8 +42,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
         }),
       ),
     onSuccess: async (session) => {
-      setCsrfToken(session.csrf_token);
-      queries.setQueryData(sessionQuery.queryKey, session);
+      enter(queries, session);
       notifications.show({ message: t`The new authenticator’s codes are valid now` });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();

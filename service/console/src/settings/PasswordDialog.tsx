@@ -4,8 +4,8 @@ import { PasswordInput, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, setCsrfToken } from "../api/client";
-import { sessionQuery } from "../session/session";
+import { api, body } from "../api/client";
+import { enter } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
 import { KeptPasskeysField } from "./KeptPasskeysField";
 import { NO_PROOF, ProofFields, typed } from "./ProofFields";
@@ -19,8 +19,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
     mutationFn: async (form: typeof NOTHING) =>
       body(await api.PUT("/api/v1/session/password", { body: { ...form, code: typed(form.code) } })),
     onSuccess: async (session) => {
-      setCsrfToken(session.csrf_token);
-      queries.setQueryData(sessionQuery.queryKey, session);
+      enter(queries, session);
       notifications.show({ message: t`Your password is changed` });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();

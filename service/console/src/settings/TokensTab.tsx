@@ -1,6 +1,6 @@
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, MultiSelect, NumberInput, Text, TextInput } from "@mantine/core";
+import { Button, MultiSelect, NumberInput, Stack, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconKey } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
@@ -11,11 +11,12 @@ import { api, body } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { Dialog } from "../shared/Dialog";
-import { EmptyList } from "../shared/EmptyList";
+import { EmptyList, NoMatch } from "../shared/EmptyList";
 import { FormDialog } from "../shared/FormDialog";
 import { RowList, type Column } from "../shared/RowList";
+import { SearchField } from "../shared/SearchField";
 import { SettingsCard } from "./SettingsCard";
-import { scopesQuery, tokensQuery, type Token } from "./queries";
+import { scopesQuery, tokensQuery, useTokenFilter, type Token } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
 import { day } from "../shared/words";
 
@@ -23,6 +24,8 @@ const NEW: { name: string; scopes: string[]; days: number } = { name: "", scopes
 
 export function TokensTab() {
   const mayWrite = useMayWrite("tokens");
+  const { filter, onSearch, sorting } = useTokenFilter();
+  const kind = t`API tokens`;
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const add = mayWrite && (
@@ -58,19 +61,27 @@ export function TokensTab() {
       about={t`For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens.`}
       action={add}
     >
-      <RowList
-        label={t`API tokens`}
-        options={tokensQuery}
-        keyOf={({ id }) => id}
-        columns={columns}
-        empty={
-          <EmptyList icon={<IconKey />} title={t`No tokens`}>
-            <Trans>
-              Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
-            </Trans>
-          </EmptyList>
-        }
-      />
+      <Stack>
+        <SearchField label={t`Search ${kind}`} value={filter.q ?? ""} onSearch={onSearch} />
+        <RowList
+          label={t`API tokens`}
+          options={tokensQuery(filter)}
+          sorting={sorting}
+          keyOf={({ id }) => id}
+          columns={columns}
+          empty={
+            filter.q === undefined ? (
+              <EmptyList icon={<IconKey />} title={t`No tokens`}>
+                <Trans>
+                  Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
+                </Trans>
+              </EmptyList>
+            ) : (
+              <NoMatch kind={kind} places={t`in its name, scopes or maker`} onShowAll={() => onSearch("")} />
+            )
+          }
+        />
+      </Stack>
       {adding && <TokenCreateDialog onClose={() => setAdding(false)} />}
       {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} />}
     </SettingsCard>
@@ -80,6 +91,7 @@ export function TokensTab() {
 const COLUMNS: Column<Token>[] = [
   {
     title: msg`Name`,
+    sort: "name",
     cell: ({ name, created_by }) => (
       <>
         <Text size="sm" fw={550} className="name">
@@ -101,6 +113,7 @@ const COLUMNS: Column<Token>[] = [
   },
   {
     title: msg`Ends`,
+    sort: "expires",
     from: "sm",
     cell: ({ expires_at }) => <Text size="sm">{day(expires_at)}</Text>,
   },

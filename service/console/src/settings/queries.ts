@@ -1,24 +1,15 @@
-import { msg } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { api, body, page, type Schemas } from "../api/client";
-import type { Text } from "../locale/language";
-import { pages, type Pages } from "../shared/pages";
+import type { paths } from "../api/schema";
+import { merged } from "../shared/search";
+import { bothWays, pages, type OrderOf, type Pages } from "../shared/pages";
 
 export type Passkey = Schemas["PasskeyOut"];
 export type Administrator = Schemas["AdminOut"];
 export type Token = Schemas["ApiTokenOut"];
 export type Role = Administrator["role"];
-
-export const ROLES: readonly { value: Role; label: Text; about: Text }[] = [
-  { value: "owner", label: msg({ context: "role", message: "Owner" }), about: msg`everything` },
-  {
-    value: "admin",
-    label: msg({ context: "role", message: "Admin" }),
-    about: msg`everything but administrators and API tokens`,
-  },
-  { value: "auditor", label: msg({ context: "role", message: "Auditor" }), about: msg`read-only access` },
-];
 
 /** All credentials and sessions of the person's own account. */
 export const credentialsQuery = queryOptions({
@@ -31,13 +22,40 @@ export const invitationsQuery = queryOptions({
   queryFn: async () => body(await api.GET("/api/v1/admins/invitations")),
 });
 
-export const adminsQuery: Pages<Administrator> = pages(["admins", "list"], async (part) =>
-  page(await api.GET("/api/v1/admins", { params: { query: part } })),
-);
+type AdministratorOrder = OrderOf<paths["/api/v1/admins"]>;
+type TokenOrder = OrderOf<paths["/api/v1/tokens"]>;
+const ADMINISTRATOR_ORDERS = bothWays<AdministratorOrder>("name", "role", "confirmed");
+const TOKEN_ORDERS = bothWays<TokenOrder>("name", "created_by", "expires");
 
-export const tokensQuery: Pages<Token> = pages(["tokens", "list"], async (part) =>
-  page(await api.GET("/api/v1/tokens", { params: { query: part } })),
-);
+/** The orders of the lists behind all tabs. */
+export const ORDERS = [...new Set([...ADMINISTRATOR_ORDERS, ...TOKEN_ORDERS])];
+
+export const adminsQuery = (filter: { q?: string; sort: AdministratorOrder }): Pages<Administrator> =>
+  pages(["admins", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/admins", { params: { query: { ...filter, ...part } } })),
+  );
+
+export const tokensQuery = (filter: { q?: string; sort: TokenOrder }): Pages<Token> =>
+  pages(["tokens", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/tokens", { params: { query: { ...filter, ...part } } })),
+  );
+
+/** The search and the order in the page's address. The order is `"name"` if the address has none that the list knows. */
+function useFilter<Order extends string>(orders: readonly Order[]) {
+  const { q, sort } = useSearch({ from: "/frame/settings" });
+  const navigate = useNavigate({ from: "/settings" });
+  const show = (change: { q?: string; sort?: NonNullable<typeof sort> }) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
+  const by = orders.find((one) => one === sort) ?? ("name" as Order);
+  return {
+    filter: { sort: by, ...(q !== undefined && { q }) },
+    onSearch: (text: string) => show({ q: text }),
+    sorting: { by, onSort: (order: string) => show({ sort: order as NonNullable<typeof sort> }) },
+  };
+}
+
+export const useAdministratorFilter = () => useFilter(ADMINISTRATOR_ORDERS);
+export const useTokenFilter = () => useFilter(TOKEN_ORDERS);
 
 /** All API tokens that an administrator has made. */
 export const tokensByQuery = (name: string) =>

@@ -27,7 +27,7 @@ export function ConfirmDialog({
       <Stack>
         {children}
         {mutation.error && <ProblemNote error={mutation.error} />}
-        <Group justify="flex-end">
+        <Group justify="flex-end" wrap="wrap-reverse">
           <Button variant="default" onClick={onClose} data-autofocus>
             <Trans>Cancel</Trans>
           </Button>

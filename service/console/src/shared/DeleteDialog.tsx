@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from "@ta
 import type { ReactNode } from "react";
 
 import { ConfirmDialog } from "./ConfirmDialog";
+import { Breaks, type Assertion } from "./Effect";
 import { ProblemNote } from "./ProblemNote";
 import { offerUndo } from "./undo";
 import { Loading } from "./Loading";
@@ -38,6 +39,7 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
 }) {
   const queries = useQueryClient();
   const found = useQuery(use);
+  const breaks = breaksOf(found.data);
   const mutation = useMutation({
     mutationFn: remove,
     onSuccess: async (deleted) => {
@@ -59,11 +61,16 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
       title={t`Delete ${name}?`}
       act={t`Delete`}
       mutation={mutation}
-      mayAct={mayDelete(found.data)}
+      mayAct={mayDelete(found.data) && breaks.length === 0}
     >
       {found.isPending && <Loading forWhat={t`the effect`} />}
       {found.isSuccess && children(found.data)}
+      <Breaks of={breaks} />
       {found.isError && <ProblemNote error={found.error} />}
     </ConfirmDialog>
   );
 }
+
+/** The assertions that a deletion would break; a row of some kinds is in none. */
+const breaksOf = (use: unknown): readonly Assertion[] =>
+  typeof use === "object" && use !== null && "breaks" in use ? (use.breaks as Assertion[]) : [];

@@ -45,6 +45,8 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
   children: (form: UseFormReturnType<Form>, before: Row) => ReactNode;
 }) {
   const [base, setBase] = useState(found);
+  // The version before `base`, which `found` has for a moment after a change is saved.
+  const [replaced, setReplaced] = useState<string | null>(null);
   const form = useForm<Form>({ initialValues: formOf(base.row), ...(validate && { validate }) });
   const save = useMutation({
     mutationFn: ({ etag }: { etag: string }) => write(bodyOf(form.values, base.row), etag),
@@ -61,12 +63,13 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
     return byField(problemOf(error), fieldsOf(form.values), renamed);
   }
   function take(newer: Tagged<Row>) {
+    setReplaced(base.etag);
     setBase(newer);
     form.setInitialValues(formOf(newer.row));
     form.setValues(formOf(newer.row));
     save.reset();
   }
-  if (found.etag !== base.etag && !form.isDirty() && save.isIdle) take(found);
+  if (![base.etag, replaced].includes(found.etag) && !form.isDirty() && save.isIdle) take(found);
   const unplaced = save.error && placed(save.error).rest;
   return (
     <form onSubmit={form.onSubmit(() => save.mutate({ etag: base.etag }))} aria-label={label}>

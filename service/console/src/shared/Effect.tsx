@@ -1,14 +1,17 @@
 /** The effect of a change of access, shown before the change. */
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Group, List, Paper, Text } from "@mantine/core";
+import { Alert, Group, List, Paper, Text } from "@mantine/core";
 import { IconEye } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
 import type { Schemas } from "../api/client";
-import { closes } from "./words";
+import { AnchorLink } from "./links";
+import { inFull } from "./PersonName";
+import { closes, saidOf } from "./words";
 
 export type Effect = Schemas["EffectOut"];
+export type Assertion = Schemas["AssertionOut"];
 
 export function EffectBox({ children }: { children: ReactNode }) {
   return (
@@ -24,10 +27,23 @@ export function EffectBox({ children }: { children: ReactNode }) {
   );
 }
 
-export function EffectList({ effect, children }: { effect: Effect; children?: ReactNode }) {
+export function EffectList({
+  effect,
+  first,
+  nobody,
+  children,
+}: {
+  effect: Pick<Effect, "gain" | "lose" | "tunnels_closed">;
+  /** List items before those about people and tunnels. */
+  first?: ReactNode;
+  /** The item if no person gains or loses access. */
+  nobody?: string;
+  children?: ReactNode;
+}) {
   const { gain, lose, tunnels_closed } = effect;
   return (
     <List size="sm" spacing={4}>
+      {first}
       {gain.count > 0 && (
         <List.Item>
           {plural(gain.count, { one: "# person gets access", other: "# people get access" })}
@@ -41,9 +57,7 @@ export function EffectList({ effect, children }: { effect: Effect; children?: Re
         </List.Item>
       )}
       {gain.count === 0 && lose.count === 0 && (
-        <List.Item>
-          <Trans>No person gains or loses access</Trans>
-        </List.Item>
+        <List.Item>{nobody ?? t`No person gains or loses access`}</List.Item>
       )}
       <List.Item>{closes(tunnels_closed)}</List.Item>
       {children}
@@ -51,10 +65,29 @@ export function EffectList({ effect, children }: { effect: Effect; children?: Re
   );
 }
 
-function Names({ count, first }: Effect["gain"]) {
+/** The assertions for which the controller refuses the change, in red above the form's or dialog's buttons. */
+export function Breaks({ of }: { of: readonly Assertion[] }) {
+  if (of.length === 0) return null;
+  return (
+    <Alert color="red" variant="light" mt="sm" title={t`The change would break an assertion and is refused`}>
+      <List size="sm" spacing={4}>
+        {of.map((assertion) => (
+          <List.Item key={assertion.id} className="name">
+            {saidOf(assertion)}
+          </List.Item>
+        ))}
+      </List>
+      <AnchorLink to="/assertions" size="sm" c="inherit" underline="always" mt={6} display="inline-block">
+        <Trans>Show the assertions</Trans>
+      </AnchorLink>
+    </Alert>
+  );
+}
+
+function Names({ count, first, display_names }: Effect["gain"]) {
   return (
     <Text span inherit c="dimmed" className="name">
-      : {first.join(", ")}
+      : {first.map((name) => inFull(name, display_names[name])).join(", ")}
       {count > first.length && ", …"}
     </Text>
   );

@@ -1,4 +1,7 @@
-import { Paper, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Button, Paper, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import { IconSearchOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
 /** An empty list: it names the missing rows and the next step. */
@@ -28,5 +31,32 @@ export function EmptyList({
         {action}
       </Stack>
     </Paper>
+  );
+}
+
+/** A list without a row that matches the search or the filters. */
+export function NoMatch({
+  kind,
+  places,
+  onShowAll,
+}: {
+  /** The kind of rows, as inside a sentence. */
+  kind: string;
+  /** The texts of a row that are searched: "in its name or members". */
+  places: string;
+  onShowAll: () => void;
+}) {
+  return (
+    <EmptyList
+      icon={<IconSearchOff />}
+      title={t`No matching ${kind}`}
+      action={
+        <Button variant="default" onClick={onShowAll}>
+          <Trans>Show all</Trans>
+        </Button>
+      }
+    >
+      <Trans>Nothing has this text {places}.</Trans>
+    </EmptyList>
   );
 }

@@ -38,7 +38,7 @@ export function FormDialog<Form extends Record<string, unknown>>({
         <Stack>
           {children(form)}
           {placed?.rest && <ProblemNote error={error} />}
-          <Group justify="flex-end">
+          <Group justify="flex-end" wrap="wrap-reverse">
             <Button variant="default" onClick={onClose}>
               <Trans>Cancel</Trans>
             </Button>

@@ -1,11 +1,10 @@
 /** A page with all rows of a kind: its title, a search, filters, and the rows. */
 import { t } from "@lingui/core/macro";
-import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack } from "@mantine/core";
-import { IconSearchOff } from "@tabler/icons-react";
+import { Group, Stack } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import { EmptyList } from "./EmptyList";
+import { EmptyList, NoMatch } from "./EmptyList";
 import { PageHead } from "./PageHead";
 import { RowList, type RowListProps } from "./RowList";
 import { inSentence } from "./words";
@@ -45,12 +44,13 @@ export function ListPage<Row>({
   empty: { icon: ReactNode; title: string; children: ReactNode };
 } & Omit<RowListProps<Row>, "label" | "empty">) {
   const kind = inSentence(title);
-  const places = search?.places;
+  const first = useInfiniteQuery(list.options).data?.pages[0];
   const isFiltered = search !== undefined && (search.q !== undefined || search.isFiltered === true);
   return (
     <>
       <PageHead title={title} about={about}>
-        {add}
+        {/* An empty list has the button in its card. */}
+        {(isFiltered || first?.rows.length !== 0) && add}
       </PageHead>
       <Stack gap="md">
         {(before ?? search ?? after) !== undefined && (
@@ -67,17 +67,11 @@ export function ListPage<Row>({
           {...list}
           empty={
             isFiltered ? (
-              <EmptyList
-                icon={<IconSearchOff />}
-                title={t`No matching ${kind}`}
-                action={
-                  <Button variant="default" onClick={search.onShowAll ?? (() => search.onSearch(""))}>
-                    <Trans>Show all</Trans>
-                  </Button>
-                }
-              >
-                <Trans>Nothing has this text {places}.</Trans>
-              </EmptyList>
+              <NoMatch
+                kind={kind}
+                places={search.places}
+                onShowAll={search.onShowAll ?? (() => search.onSearch(""))}
+              />
             ) : (
               <EmptyList {...empty} action={add} />
             )

@@ -13,4 +13,8 @@ export function PersonName({ user, displayName }: { user: string; displayName: s
   );
 }
 
+/** The same as text, where several people stand in one line. */
+export const inFull = (user: string, displayName: string | null | undefined): string =>
+  displayName == null ? user : `${displayName} (${user})`;
+
 export const calledBy = (user: string, displayName: string | null): string => displayName ?? user;

@@ -18,8 +18,10 @@ export interface Column<Row> {
   /** The narrowest screen that shows the column; without it, each screen does. */
   from?: "sm" | "md";
   align?: "right";
-  /** The controller's name of this order. */
+  /** The order's name: the controller's, if it sorts. */
   sort?: string;
+  /** The order of rows that are all in the browser, such as those of a live view. */
+  compare?: (a: Row, b: Row) => number;
 }
 
 /** `by` is the order's name, with a `-` before it if it is descending. */
@@ -65,18 +67,19 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
   );
 }
 
-/** The same table of rows that are all known, such as those of a live view. */
+/** The same table of rows that are all known, such as those of a live view. Equal rows stay in the order of `rows`. */
 export function LiveList<Row>({
   label,
   rows,
   columns,
   keyOf,
-}: Pick<RowListProps<Row>, "label" | "columns" | "keyOf"> & { rows: readonly Row[] }) {
+  sorting,
+}: Omit<RowListProps<Row>, "options" | "empty"> & { rows: readonly Row[] }) {
   return (
     <Paper withBorder style={{ overflowX: "auto" }}>
-      <RowTable label={label} columns={columns} count={rows.length}>
+      <RowTable label={label} columns={columns} sorting={sorting} count={rows.length}>
         <Table.Tbody>
-          {rows.map((row) => (
+          {sortedBy(rows, columns, sorting?.by).map((row) => (
             <Table.Tr key={keyOf(row)}>
               <Cells row={row} columns={columns} />
             </Table.Tr>
@@ -85,6 +88,16 @@ export function LiveList<Row>({
       </RowTable>
     </Paper>
   );
+}
+
+function sortedBy<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  by: string | undefined,
+): readonly Row[] {
+  const compare = columns.find(({ sort }) => sort !== undefined && directionOf(sort, by) !== "none")?.compare;
+  if (compare === undefined) return rows;
+  return rows.toSorted(by?.startsWith("-") ? (a, b) => compare(b, a) : compare);
 }
 
 function RowTable<Row>({
@@ -156,6 +169,7 @@ function SortButton({ title, sort, sorting }: { title: string; sort: string; sor
     <UnstyledButton
       fz="inherit"
       fw="inherit"
+      mih={24}
       onClick={() => sorting.onSort(direction === "ascending" ? `-${sort}` : sort)}
     >
       <Group gap={4} wrap="nowrap" component="span">

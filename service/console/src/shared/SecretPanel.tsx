@@ -1,7 +1,7 @@
-import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
-import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
+
+import { CopyText } from "./CopyText";
 
 /** A secret that the controller does not keep. */
 export function SecretPanel({
@@ -28,18 +28,8 @@ export function SecretPanel({
         {about} <Trans>It is shown only once.</Trans>
       </Text>
       <Group justify="flex-end">
-        <CopyButton value={value}>
-          {({ copied, copy }) => (
-            <Button
-              variant="default"
-              leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
-              onClick={copy}
-            >
-              {copied ? t`Copied` : t`Copy`}
-            </Button>
-          )}
-        </CopyButton>
-        <Button onClick={onClose}>
+        <CopyText value={value} />
+        <Button variant="default" onClick={onClose}>
           <Trans>Done</Trans>
         </Button>
       </Group>

@@ -20,6 +20,12 @@ export function oneOf<Name extends string, Value extends string | number>(
   return value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
 }
 
+/** A list's filters with the order by which it is shown if the address names none. */
+export const sorted = <Filter extends { sort?: string }>(
+  filter: Filter,
+  sort: NonNullable<Filter["sort"]>,
+): Filter & { sort: NonNullable<Filter["sort"]> } => ({ ...filter, sort: filter.sort ?? sort });
+
 /** An address's search part after a change, without empty values. */
 export function merged<Search extends object>(before: Search, change: Partial<Search>): Search {
   const all = Object.entries({ ...before, ...change }).filter(

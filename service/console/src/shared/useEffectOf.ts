@@ -1,12 +1,10 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery, type UseQueryResult } from "@tanstack/react-query";
 
-import type { Effect } from "./Effect";
-
 const PAUSE_MS = 300;
 
 /** Asks for the effect of a form's content, once the typing pauses. `body` null: nothing is asked. */
-export function useEffectOf<Body>(
+export function useEffectOf<Body, Effect>(
   area: string,
   name: string | null,
   body: Body | null,

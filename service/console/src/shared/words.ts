@@ -1,7 +1,8 @@
-/** Numbers and times in words, in one format for all pages. */
-import { plural, t } from "@lingui/core/macro";
+/** Numbers, times, assertions and roles in words, in one format for all pages. */
+import { msg, plural, t } from "@lingui/core/macro";
 
-import { language, locales } from "../locale/language";
+import type { Schemas } from "../api/client";
+import { language, locales, say, type Text } from "../locale/language";
 
 /** A noun inside a sentence: English begins it with a small letter, German with a capital. */
 export const inSentence = (noun: string): string => (language() === "en" ? noun.toLowerCase() : noun);
@@ -25,6 +26,15 @@ export function closes(count: number): string {
     ? t`No open tunnels will be closed`
     : t`Closes ${plural(count, { one: "# tunnel", other: "# tunnels" })}`;
 }
+
+/** "alice can reach git.corp.example". */
+export function saidOf({ user, group, reaches, display_name: name }: Schemas["AssertionOut"]): string {
+  if (user !== null) return reaches ? t`${user} can reach ${name}` : t`${user} cannot reach ${name}`;
+  const of = group ?? "";
+  return reaches ? t`The members of ${of} can reach ${name}` : t`No member of ${of} can reach ${name}`;
+}
+
+const DAY_MS = 86_400_000;
 
 const STEPS: [number, string][] = [
   [86_400, "d"],
@@ -61,6 +71,12 @@ export function rate(bytes: number): string {
 export const day = (at: string): string =>
   new Date(at).toLocaleDateString(locales(), { dateStyle: "medium" });
 
+/** "today", "yesterday", "12 days ago". `on` is a day in UTC, such as 2026-12-03; `now` in milliseconds. */
+export function daysAgo(on: string, now: number): string {
+  const days = Math.floor(now / DAY_MS) - Math.floor(Date.parse(on) / DAY_MS);
+  return new Intl.RelativeTimeFormat(locales(), { numeric: "auto" }).format(-Math.max(0, days), "day");
+}
+
 /** "3 Dec 2026, 23:49". */
 export const moment = (at: string): string =>
   new Date(at).toLocaleString(locales(), { dateStyle: "medium", timeStyle: "short" });
@@ -68,3 +84,17 @@ export const moment = (at: string): string =>
 /** "23:49". */
 export const timeOfDay = (at: string): string =>
   new Date(at).toLocaleTimeString(locales(), { timeStyle: "short" });
+
+export const ROLES: readonly { value: Schemas["AdminOut"]["role"]; label: Text; about: Text }[] = [
+  { value: "owner", label: msg({ context: "role", message: "Owner" }), about: msg`everything` },
+  {
+    value: "admin",
+    label: msg({ context: "role", message: "Admin" }),
+    about: msg`everything but administrators and API tokens`,
+  },
+  { value: "auditor", label: msg({ context: "role", message: "Auditor" }), about: msg`read-only access` },
+];
+
+/** A role of another release as it is. */
+export const sayRole = (role: string): string =>
+  say(ROLES.find(({ value }) => value === role)?.label ?? role);

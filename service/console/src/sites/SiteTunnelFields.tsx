@@ -1,13 +1,18 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Accordion, Paper, Select, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
+import { Paper, Select, SimpleGrid, Stack, Switch, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
 import { SUITES } from "../api/contract";
 import { useGateways } from "../live/live";
 import { TargetRows } from "../resources/TargetRows";
+import { Fold } from "../shared/Fold";
 import { NamesField } from "../shared/NamesField";
+import { REKEY_FIELDS } from "../shared/rekey";
+import { RekeyFields } from "../shared/RekeyFields";
 import type { SiteTunnelForm } from "./form";
+
+const SELDOM = ["suite", ...REKEY_FIELDS];
 
 export function SiteTunnelFields({
   form,
@@ -44,28 +49,27 @@ export function SiteTunnelFields({
         required
         {...form.getInputProps("owner")}
       />
-      <Accordion variant="contained" chevronPosition="left">
-        <Accordion.Item value="more">
-          <Accordion.Control>
-            <Text size="sm">
-              <Trans>Encryption</Trans>
-            </Text>
-          </Accordion.Control>
-          <Accordion.Panel>
-            <Select
-              label={t`Suite`}
-              description={t`A new suite takes effect at once with new keys, without a gap`}
-              placeholder={suite ? t`The resources’: ${suite}` : t`The resources’, or aes-gcm-256`}
-              clearable
-              maw={360}
-              data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
-              error={form.errors["suite"]}
-              value={form.values.suite === "" ? null : form.values.suite}
-              onChange={(chosen) => form.setFieldValue("suite", chosen ?? "")}
-            />
-          </Accordion.Panel>
-        </Accordion.Item>
-      </Accordion>
+      <Fold title={t`Encryption and new keys`} fields={SELDOM} errors={form.errors}>
+        <Stack>
+          <Select
+            label={t`Suite`}
+            description={t`A new suite takes effect at once with new keys, without a gap`}
+            placeholder={suite ? t`The resources’: ${suite}` : t`The resources’, or aes-gcm-256`}
+            clearable
+            maw={360}
+            data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
+            error={form.errors["suite"]}
+            value={form.values.suite === "" ? null : form.values.suite}
+            onChange={(chosen) => form.setFieldValue("suite", chosen ?? "")}
+          />
+          <Switch
+            label={t`Limits of its own for its keys`}
+            description={t`Otherwise the lowest limits of its resources`}
+            {...form.getInputProps("limited", { type: "checkbox" })}
+          />
+          {form.values.limited && <RekeyFields form={form} />}
+        </Stack>
+      </Fold>
     </Stack>
   );
 }

@@ -2,6 +2,7 @@ import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Stack, Text } from "@mantine/core";
 import { IconArrowsLeftRight, IconPlus } from "@tabler/icons-react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
@@ -10,11 +11,16 @@ import { PageSwitch } from "../shared/PageSwitch";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
+import { merged, sorted } from "../shared/search";
 import { stateOf } from "./form";
-import { siteTunnelsQuery, type End, type SiteTunnel } from "./queries";
+import { siteTunnelsQuery, type End, type SiteTunnel, type SiteTunnelOrder } from "./queries";
 
 export function SiteTunnelListPage() {
+  const filter = sorted(useSearch({ from: "/frame/site-tunnels" }), "name");
+  const navigate = useNavigate({ from: "/site-tunnels" });
   const mayWrite = useMayWrite("site-tunnels");
+  const show = (change: Partial<typeof filter>) =>
+    void navigate({ search: merged(filter, change), replace: true });
   return (
     <ListPage
       title={t`Site tunnels`}
@@ -27,9 +33,14 @@ export function SiteTunnelListPage() {
         )
       }
       before={<PageSwitch at="/site-tunnels" pages={["/gateways", "/site-tunnels"]} />}
-      options={siteTunnelsQuery}
+      search={{ q: filter.q, onSearch: (q) => show({ q }), places: t`in its name, gateways or resources` }}
+      options={siteTunnelsQuery(filter)}
       keyOf={({ name }) => name}
       columns={COLUMNS}
+      sorting={{
+        by: filter.sort,
+        onSort: (sort) => show({ sort: sort as SiteTunnelOrder }),
+      }}
       empty={{
         icon: <IconArrowsLeftRight />,
         title: t`No site tunnel yet`,
@@ -42,6 +53,7 @@ export function SiteTunnelListPage() {
 const COLUMNS: Column<SiteTunnel>[] = [
   {
     title: msg`Name`,
+    sort: "name",
     cell: ({ name, ends }) => (
       <Stack gap={0}>
         <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={550} className="name" c="bright">
@@ -55,6 +67,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
   },
   {
     title: msg`State`,
+    sort: "state",
     cell: (tunnel) => {
       const { word, colour } = stateOf(tunnel);
       return (
@@ -86,6 +99,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
   },
   {
     title: msg`Last rekey`,
+    sort: "keyed",
     from: "sm",
     cell: ({ keyed_at }) => <TimeSince at={keyed_at} never={t`none yet`} />,
   },

@@ -4,11 +4,12 @@ import { Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
+import { useReturn } from "../shared/lists";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
@@ -142,15 +143,15 @@ function EndCard({
 function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }) {
   const { name, ends } = tunnel;
   const [one, other] = ends.map(({ gateway }) => gateway);
-  const navigate = useNavigate();
+  const goBack = useReturn();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api.DELETE("/api/v1/site-tunnels/{name}", { params: { path: { name } } }),
     onSuccess: async () => {
       offerUndo(t`${name} is deleted`, t`${name} is there again`, () =>
-        api.POST("/api/v1/site-tunnels", { body: { name, ...changeOf(formOf(tunnel), tunnel) } }),
+        api.POST("/api/v1/site-tunnels", { body: { name, ...changeOf(formOf(tunnel)) } }),
       );
-      await navigate({ to: "/site-tunnels" });
+      await goBack("/site-tunnels");
       queries.removeQueries({ queryKey: ["site-tunnels", "one", name] });
     },
   });

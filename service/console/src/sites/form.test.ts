@@ -39,7 +39,7 @@ const TUNNEL: SiteTunnel = {
 
 test("an unchanged form sends the same values, without the server's own fields", () => {
   const [berlin, paris] = TUNNEL.ends;
-  expect(changeOf(formOf(TUNNEL), TUNNEL)).toEqual({
+  expect(changeOf(formOf(TUNNEL))).toEqual({
     ends: [
       { gateway: "gw-berlin", resources: [], targets: berlin?.targets },
       { gateway: "gw-paris", resources: ["wiki"], targets: paris?.targets },
@@ -48,6 +48,8 @@ test("an unchanged form sends the same values, without the server's own fields",
     suite: null,
     rekey: REKEY,
   });
+  // Without limits of its own, it keeps following the resources'.
+  expect(changeOf(formOf({ ...TUNNEL, rekey: null })).rekey).toBeNull();
 });
 
 test("an end needs a resource or an address, and the ends are two gateways", () => {

@@ -1,6 +1,7 @@
 /** A site tunnel as its form has it, and back; its state in words. Pure. */
 import { t } from "@lingui/core/macro";
 import { placesOf, rowOf, targetOf, type TargetRow } from "../resources/target";
+import { NEW_REKEY, REKEY_FIELDS, type RekeyForm } from "../shared/rekey";
 import type { End, SiteTunnel, SiteTunnelChange, SiteTunnelIn } from "./queries";
 
 export interface EndForm {
@@ -14,10 +15,20 @@ export interface SiteTunnelForm extends Record<string, unknown> {
   ends: EndForm[];
   owner: string;
   suite: string;
+  /** Whether the tunnel has limits of its own, instead of the resources' lowest. */
+  limited: boolean;
+  rekey: RekeyForm;
 }
 
 const NO_END: EndForm = { gateway: "", resources: [], targets: [] };
-export const NEW: SiteTunnelForm = { name: "", ends: [NO_END, NO_END], owner: "", suite: "" };
+export const NEW: SiteTunnelForm = {
+  name: "",
+  ends: [NO_END, NO_END],
+  owner: "",
+  suite: "",
+  limited: false,
+  rekey: NEW_REKEY,
+};
 
 /** Checks that need no controller. */
 export const VALIDATE = {
@@ -35,19 +46,22 @@ export const VALIDATE = {
   },
 };
 
-export function formOf({ name, ends, owner, suite }: SiteTunnel): SiteTunnelForm {
-  return { name, ends: ends.map(endFormOf), owner, suite: suite ?? "" };
+export function formOf({ name, ends, owner, suite, rekey, effective_rekey }: SiteTunnel): SiteTunnelForm {
+  return {
+    name,
+    ends: ends.map(endFormOf),
+    owner,
+    suite: suite ?? "",
+    limited: rekey !== null,
+    rekey: { ...NEW_REKEY, ...(rekey ?? effective_rekey) },
+  };
 }
 
 export function siteTunnelOf(form: SiteTunnelForm): SiteTunnelIn {
   return { name: form.name.trim(), ...changeOf(form) };
 }
 
-/** `before`: its fields that the form lacks are kept. */
-export function changeOf(
-  { ends, owner, suite }: SiteTunnelForm,
-  before?: Pick<SiteTunnel, "rekey">,
-): SiteTunnelChange {
+export function changeOf({ ends, owner, suite, limited, rekey }: SiteTunnelForm): SiteTunnelChange {
   return {
     ends: ends.map(({ gateway, resources, targets }) => ({
       gateway,
@@ -56,7 +70,7 @@ export function changeOf(
     })),
     owner: owner.trim(),
     suite: suite === "" ? null : (suite as NonNullable<SiteTunnelChange["suite"]>),
-    rekey: before?.rekey ?? null,
+    rekey: limited ? rekey : null,
   };
 }
 
@@ -66,7 +80,7 @@ export function fieldsOf(form: SiteTunnelForm): string[] {
     ...["gateway", "resources", "targets"].map((field) => `ends.${at}.${field}`),
     ...placesOf(`ends.${at}.targets`, targets),
   ]);
-  return ["name", "owner", "suite", ...ends];
+  return ["name", "owner", "suite", ...REKEY_FIELDS, ...ends];
 }
 
 export function stateOf({ state, generation }: Pick<SiteTunnel, "state" | "generation">): {

@@ -6,8 +6,8 @@ import { useState } from "react";
 
 import { say } from "../locale/language";
 import { useMayWrite } from "../session/session";
-import { nextOf, stateOf, STEPS, type Happened, type Step } from "./steps";
-import { useHappened } from "./useHappened";
+import { nextOf, stateOf, stepsOf, type Step } from "./steps";
+import { useHappened, useOld } from "./useHappened";
 import { ButtonLink } from "../shared/links";
 
 /** The way from an empty controller to the first opened page, for those with write access, until finished or dismissed. */
@@ -24,41 +24,55 @@ export function Wizard() {
 
 function Steps({ onDismiss }: { onDismiss: () => void }) {
   const happened = useHappened();
-  const state = stateOf(happened);
+  const state = stateOf(happened, useOld());
   // A person who saw the steps also sees that they are finished; a later visitor sees nothing.
   const [seen, setSeen] = useState(false);
   if (state === "begun" && !seen) setSeen(true);
   if (state === "unknown" ? !seen : state === "finished" && !seen) return null;
-  const done = STEPS.filter(({ what }) => happened[what]).length;
+  const steps = stepsOf(happened);
+  const done = steps.filter(({ isDone }) => isDone).length;
   return (
     <Paper withBorder p="lg" mb="lg" component="section" aria-label={t`First steps`}>
       <Group justify="space-between" align="flex-start" wrap="nowrap" mb="xs">
         <div>
           <Title order={2} size="h4">
-            {state === "finished" ? t`It works: the first page is open` : t`First steps`}
+            {state === "finished" ? t`It works: the first tunnel is open` : t`First steps`}
           </Title>
           <Text size="sm" c="dimmed">
             {state === "finished"
               ? t`Everybody you invite can now open a name.`
-              : t`${done} of ${STEPS.length} done; each is ticked as it happens.`}
+              : t`${done} of ${steps.length} done; each is ticked as it happens.`}
           </Text>
         </div>
         <CloseButton aria-label={t`Dismiss the first steps`} onClick={onDismiss} />
       </Group>
-      <Progress value={(100 * done) / STEPS.length} mb="md" aria-label={t`First steps done`} />
+      <Progress value={(100 * done) / steps.length} mb="md" aria-label={t`First steps done`} />
       <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: "none" }}>
-        {STEPS.map((step, at) => (
-          <WizardStep key={step.what} step={step} number={at + 1} happened={happened} />
+        {steps.map(({ isDone, ...step }, at) => (
+          <WizardStep
+            key={step.what}
+            step={step}
+            number={at + 1}
+            isDone={isDone}
+            isNext={state === "begun" && nextOf(happened)?.what === step.what}
+          />
         ))}
       </Stack>
     </Paper>
   );
 }
 
-function WizardStep({ step, number, happened }: { step: Step; number: number; happened: Happened }) {
-  const { what, title, how, act, to } = step;
-  const isDone = happened[what] === true;
-  const isNext = nextOf(happened)?.what === what;
+function WizardStep({
+  step: { title, how, act, to },
+  number,
+  isDone,
+  isNext,
+}: {
+  step: Step;
+  number: number;
+  isDone: boolean;
+  isNext: boolean;
+}) {
   return (
     <Group component="li" wrap="nowrap" align="flex-start" gap="sm" data-done={isDone}>
       <ThemeIcon

@@ -10,6 +10,7 @@ export interface Happened {
   resource: boolean | null;
   record: boolean | null;
   invited: boolean | null;
+  allowed: boolean | null;
   opened: boolean | null;
 }
 
@@ -40,7 +41,7 @@ export const STEPS: readonly Step[] = [
   {
     what: "record",
     title: msg`The resource’s DNS record is live`,
-    how: msg`Culvert writes it into your zone; the DNS page shows its state.`,
+    how: msg`Add your zone on the DNS page, with its name server and key; Culvert writes the record into it.`,
     act: msg`Open DNS`,
     to: "/dns",
   },
@@ -52,8 +53,15 @@ export const STEPS: readonly Step[] = [
     to: "/people",
   },
   {
+    what: "allowed",
+    title: msg`A person may open the resource`,
+    how: msg`Choose the people in the resource; until then it is refused to everybody.`,
+    act: msg`Open Resources`,
+    to: "/resources",
+  },
+  {
     what: "opened",
-    title: msg`The first page is opened`,
+    title: msg`The first name is opened`,
     how: msg`The person opens the name in a browser; there is no “connect” button.`,
     act: msg`See what happens`,
     to: "/activity",
@@ -62,12 +70,27 @@ export const STEPS: readonly Step[] = [
 
 export type State = "unknown" | "begun" | "finished";
 
-/** An opened page needed each step before it, whatever is left of them now. */
-export function stateOf(happened: Happened): State {
+/**
+ * The steps of this installation. An opened page needed each step before it, whatever is left of them now, but no record:
+ * a controller without a zone publishes none.
+ */
+export function stepsOf(happened: Happened): readonly (Step & { isDone: boolean })[] {
+  const isShown = ({ what }: Step) => what !== "record" || happened.record === true || !happened.opened;
+  return STEPS.filter(isShown).map((step) => ({
+    ...step,
+    isDone: happened.opened === true || happened[step.what] === true,
+  }));
+}
+
+/** `isOld`: lines of the log have been removed by their age; null: not known yet. */
+export function stateOf(happened: Happened, isOld: boolean | null): State {
   if (happened.opened) return "finished";
-  const all = STEPS.map(({ what }) => happened[what]);
+  const { gateway, resource } = happened;
+  const all = [...STEPS.map(({ what }) => happened[what]), isOld];
+  // The log of an old installation no longer says what has happened; an empty one begins anew.
+  if (isOld && (gateway || resource)) return "finished";
   if (all.includes(null)) return "unknown";
-  return all.includes(false) ? "begun" : "finished";
+  return STEPS.some(({ what }) => happened[what] === false) ? "begun" : "finished";
 }
 
 /** The next step: the first that has not happened. */

@@ -5,9 +5,18 @@ import { api, body } from "../api/client";
 import { useGateways } from "../live/live";
 import type { Happened } from "./steps";
 
-// A record that becomes live writes no line to the audit log.
+// No line of the audit log says that a record is live, or names the policies that a resource comes with.
 const LOOK_MS = 2000;
 const ONE = { limit: 1 };
+
+/** Whether the log's first lines have been removed by their age; null: not known yet. */
+export function useOld(): boolean | null {
+  const retention = useQuery({
+    queryKey: ["audit", "retention"],
+    queryFn: async () => body(await api.GET("/api/v1/audit/retention")),
+  });
+  return retention.data ? retention.data.removed > 0 : null;
+}
 
 export function useHappened(): Happened {
   const gateways = useGateways().rows;
@@ -21,6 +30,11 @@ export function useHappened(): Happened {
       body(await api.GET("/api/v1/dns", { params: { query: { ...ONE, state: "live" } } })).length > 0,
     refetchInterval: ({ state }) => (state.data === true ? false : LOOK_MS),
   });
+  const allowed = useQuery({
+    queryKey: ["policies", "any"],
+    queryFn: async () => body(await api.GET("/api/v1/policies", { params: { query: ONE } })).length > 0,
+    refetchInterval: ({ state }) => (state.data === true ? false : LOOK_MS),
+  });
   const invited = useDone("user.invite");
   const opened = useDone("tunnel.open");
   return {
@@ -29,6 +43,7 @@ export function useHappened(): Happened {
     resource: resource.data ?? null,
     record: record.data ?? null,
     invited,
+    allowed: allowed.data ?? null,
     opened,
   };
 }

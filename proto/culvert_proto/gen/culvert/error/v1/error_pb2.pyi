@@ -155,6 +155,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_UPDATE_FAILED: _Reason.ValueType  # 156
     REASON_DNS_TRANSFER_REFUSED: _Reason.ValueType  # 157
     REASON_DNS_CLOCK_WRONG: _Reason.ValueType  # 158
+    REASON_DNS_ZONE_MISSING: _Reason.ValueType  # 159
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
     REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
     """The person may open nothing of this name; whether anything else has it is not told."""
@@ -193,6 +194,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_JOIN_LINK_EXPIRED: _Reason.ValueType  # 262
     REASON_POOL_OVERLAPS: _Reason.ValueType  # 263
     REASON_GATEWAY_NOT_JOINED: _Reason.ValueType  # 264
+    REASON_HISTORY_NOT_KEPT: _Reason.ValueType  # 280
+    """A question about a time before the first one that is kept."""
+    REASON_ASSERTION_BROKEN: _Reason.ValueType  # 281
+    """A change that would break an assertion about access."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -327,6 +332,7 @@ REASON_DNS_UPDATE_IGNORED: Reason.ValueType  # 155
 REASON_DNS_UPDATE_FAILED: Reason.ValueType  # 156
 REASON_DNS_TRANSFER_REFUSED: Reason.ValueType  # 157
 REASON_DNS_CLOCK_WRONG: Reason.ValueType  # 158
+REASON_DNS_ZONE_MISSING: Reason.ValueType  # 159
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
 """The person may open nothing of this name; whether anything else has it is not told."""
@@ -365,6 +371,10 @@ REASON_JOIN_LINK_USED: Reason.ValueType  # 261
 REASON_JOIN_LINK_EXPIRED: Reason.ValueType  # 262
 REASON_POOL_OVERLAPS: Reason.ValueType  # 263
 REASON_GATEWAY_NOT_JOINED: Reason.ValueType  # 264
+REASON_HISTORY_NOT_KEPT: Reason.ValueType  # 280
+"""A question about a time before the first one that is kept."""
+REASON_ASSERTION_BROKEN: Reason.ValueType  # 281
+"""A change that would break an assertion about access."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -425,6 +425,7 @@ class Tunnel(_message.Message):
     HEARD_MS_FIELD_NUMBER: _builtins.int
     CODE_UNTIL_FIELD_NUMBER: _builtins.int
     CODE_SECONDS_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -447,6 +448,10 @@ class Tunnel(_message.Message):
     no policy ends it before the code itself ends.
     """
     code_seconds: _builtins.int
+    page: _builtins.str
+    """The address of its page: http, or https where it carries port 443 alone of the two. Empty while it opens, for "*.", and where it
+    carries neither port.
+    """
     @_builtins.property
     def remote_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -474,10 +479,11 @@ class Tunnel(_message.Message):
         heard_ms: _builtins.int = ...,
         code_until: _builtins.int = ...,
         code_seconds: _builtins.int = ...,
+        page: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "code_seconds", b"code_seconds", "code_until", b"code_until", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "heard_ms", b"heard_ms", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "code_seconds", b"code_seconds", "code_until", b"code_until", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "heard_ms", b"heard_ms", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "page", b"page", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -832,6 +838,50 @@ class WatchActivityResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchActivityResponse: _TypeAlias = WatchActivityResponse  # noqa: Y015
+
+@_typing.final
+class ShowInvitationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINK_FIELD_NUMBER: _builtins.int
+    link: _builtins.str
+    """As in EnrollRequest."""
+    def __init__(
+        self,
+        *,
+        link: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowInvitationRequest: _TypeAlias = ShowInvitationRequest  # noqa: Y015
+
+@_typing.final
+class ShowInvitationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    USER_DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """Empty when the controller does not say."""
+    user_display_name: _builtins.str
+    """Empty when the person has none."""
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        user_display_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user", b"user", "user_display_name", b"user_display_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowInvitationResponse: _TypeAlias = ShowInvitationResponse  # noqa: Y015
 
 @_typing.final
 class EnrollRequest(_message.Message):

@@ -50,6 +50,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.FromString,
                 _registered_method=True)
+        self.ShowInvitation = channel.unary_unary(
+                '/culvert.local.v1.LocalService/ShowInvitation',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationResponse.FromString,
+                _registered_method=True)
         self.Enroll = channel.unary_unary(
                 '/culvert.local.v1.LocalService/Enroll',
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollRequest.SerializeToString,
@@ -131,10 +136,17 @@ class LocalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Enroll(self, request, context):
+    def ShowInvitation(self, request, context):
         """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
         those that are there, and the same controller's takes the place of what was enrolled with it.
+        Asks the controller for whom an invitation is, which changes nothing there or here.
         """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Enroll(self, request, context):
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -224,6 +236,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.WatchActivity,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.SerializeToString,
+            ),
+            'ShowInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowInvitation,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationResponse.SerializeToString,
             ),
             'Enroll': grpc.unary_unary_rpc_method_handler(
                     servicer.Enroll,
@@ -363,6 +380,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/WatchActivity',
             culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/ShowInvitation',
+            culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.ShowInvitationResponse.FromString,
             options,
             channel_credentials,
             insecure,

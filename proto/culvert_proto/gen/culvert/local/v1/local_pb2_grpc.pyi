@@ -40,10 +40,12 @@ class LocalServiceStub:
     """The status now, then again at each change."""
     WatchActivity: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]
     """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
-    Enroll: _grpc.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]
+    ShowInvitation: _grpc.UnaryUnaryMultiCallable[_local_pb2.ShowInvitationRequest, _local_pb2.ShowInvitationResponse]
     """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
     those that are there, and the same controller's takes the place of what was enrolled with it.
+    Asks the controller for whom an invitation is, which changes nothing there or here.
     """
+    Enroll: _grpc.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]
     Leave: _grpc.UnaryUnaryMultiCallable[_local_pb2.LeaveRequest, _local_pb2.LeaveResponse]
     """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's."""
     SubmitCode: _grpc.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]
@@ -73,10 +75,12 @@ class LocalServiceAsyncStub(LocalServiceStub):
     """The status now, then again at each change."""
     WatchActivity: _aio.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]  # type: ignore[assignment]
     """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
-    Enroll: _aio.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]  # type: ignore[assignment]
+    ShowInvitation: _aio.UnaryUnaryMultiCallable[_local_pb2.ShowInvitationRequest, _local_pb2.ShowInvitationResponse]  # type: ignore[assignment]
     """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
     those that are there, and the same controller's takes the place of what was enrolled with it.
+    Asks the controller for whom an invitation is, which changes nothing there or here.
     """
+    Enroll: _aio.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]  # type: ignore[assignment]
     Leave: _aio.UnaryUnaryMultiCallable[_local_pb2.LeaveRequest, _local_pb2.LeaveResponse]  # type: ignore[assignment]
     """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's."""
     SubmitCode: _aio.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]  # type: ignore[assignment]
@@ -123,14 +127,22 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
 
     @_abc_1.abstractmethod
+    def ShowInvitation(
+        self,
+        request: _local_pb2.ShowInvitationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.ShowInvitationResponse, _abc.Awaitable[_local_pb2.ShowInvitationResponse]]:
+        """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
+        those that are there, and the same controller's takes the place of what was enrolled with it.
+        Asks the controller for whom an invitation is, which changes nothing there or here.
+        """
+
+    @_abc_1.abstractmethod
     def Enroll(
         self,
         request: _local_pb2.EnrollRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_local_pb2.EnrollResponse, _abc.Awaitable[_local_pb2.EnrollResponse]]:
-        """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
-        those that are there, and the same controller's takes the place of what was enrolled with it.
-        """
+    ) -> _typing.Union[_local_pb2.EnrollResponse, _abc.Awaitable[_local_pb2.EnrollResponse]]: ...
 
     @_abc_1.abstractmethod
     def Leave(

@@ -1,0 +1,114 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
+import type { Schemas } from "../api/client";
+import { allPolicies } from "../policies/queries";
+import { AnchorLink } from "../shared/links";
+
+type Trace = Schemas["TraceOut"];
+
+const GROUPS_MAX = 3;
+
+/** The acts of an administrator against a denial, each with its place. The person's own remedy is another. */
+export function Remedy({ user, trace }: { user: string; trace: Trace }) {
+  const { reason, resource } = trace;
+  const failed = trace.steps.find((step) => !step.holds && step.reason === reason);
+  const name = failed?.subject ?? "";
+  switch (reason) {
+    case "NO_POLICY":
+      return name !== "" ? <PolicyRemedy name={name} turnOn /> : <NoPolicy user={user} resource={resource} />;
+    case "OUTSIDE_HOURS":
+    case "POSTURE_NOT_MET":
+    case "SOURCE_NOT_ALLOWED":
+      return <PolicyRemedy name={name} />;
+    case "CODE_NEEDED":
+    case "CODE_TOO_OLD":
+      return (
+        <Text size="sm" c="dimmed">
+          <Trans>
+            {user} enters a code at {trace.device}. If the authenticator is lost, give the device a new one in{" "}
+            <AnchorLink to="/devices" search={{ user }} inherit underline="always">
+              the list of devices
+            </AnchorLink>
+            .
+          </Trans>
+        </Text>
+      );
+    case "DEVICE_NOT_APPROVED":
+      return (
+        <AnchorLink to="/devices" search={{ user, state: "pending" }} size="sm" underline="always">
+          <Trans>Approve {trace.device}</Trans>
+        </AnchorLink>
+      );
+    case "DEVICE_REVOKED":
+      return (
+        <AnchorLink to="/people/of/$name" params={{ name: user }} size="sm" underline="always">
+          <Trans>Invite a computer of {user}</Trans>
+        </AnchorLink>
+      );
+    case "NAME_UNKNOWN":
+      return (
+        <AnchorLink to="/resources/new" size="sm" underline="always">
+          <Trans>Add a resource with this name</Trans>
+        </AnchorLink>
+      );
+    case "GATEWAY_DOWN":
+    case "GATEWAY_DRAINING":
+      return failed === undefined ? (
+        <AnchorLink to="/gateways" size="sm" underline="always">
+          <Trans>Look at the gateways</Trans>
+        </AnchorLink>
+      ) : (
+        <AnchorLink to="/gateways/of/$name" params={{ name }} size="sm" underline="always">
+          <Trans>Look at {name}</Trans>
+        </AnchorLink>
+      );
+    default:
+      return (
+        <Text size="sm" c="dimmed">
+          {trace.remedy}
+        </Text>
+      );
+  }
+}
+
+function PolicyRemedy({ name, turnOn = false }: { name: string; turnOn?: boolean }) {
+  return (
+    <AnchorLink to="/policies/of/$name" params={{ name }} size="sm" underline="always" className="name">
+      {turnOn ? t`Turn on the policy ${name}` : t`Change the policy ${name}`}
+    </AnchorLink>
+  );
+}
+
+/** The groups that reach the resource, and a policy of its own. */
+function NoPolicy({ user, resource }: { user: string; resource: string | null }) {
+  const policies = useQuery({
+    queryKey: ["policies", "to", resource],
+    queryFn: () => allPolicies({ resource: resource ?? "" }),
+    enabled: resource !== null,
+  }).data;
+  const groups = new Set(
+    (policies ?? []).filter(({ enabled }) => enabled).flatMap(({ group }) => (group == null ? [] : [group])),
+  );
+  return (
+    <Stack gap={4} align="flex-start">
+      {[...groups].slice(0, GROUPS_MAX).map((group) => (
+        <AnchorLink
+          key={group}
+          to="/groups/of/$name"
+          params={{ name: group }}
+          size="sm"
+          underline="always"
+          className="name"
+        >
+          {t`Add ${user} to the group ${group}, which may reach it`}
+        </AnchorLink>
+      ))}
+      <AnchorLink to="/policies/new" size="sm" underline="always">
+        {groups.size === 0 ? t`Add a policy for ${user}` : t`Or add a policy for ${user} alone`}
+      </AnchorLink>
+    </Stack>
+  );
+}

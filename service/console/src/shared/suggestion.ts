@@ -1,0 +1,33 @@
+/** Names that a form suggests. */
+import { useRef } from "react";
+
+import { DNS_LABEL_MAX } from "../api/contract";
+
+/** A short name made of a full name's first label. */
+export function suggestedName(fqdn: string): string {
+  return spelled(fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "", /[^a-z0-9-]/g);
+}
+
+/** A login name made of an e-mail address. */
+export function suggestedLogin(email: string): string {
+  return spelled(email.trim().toLowerCase().split(/[@+]/, 1)[0] ?? "", /[^a-z0-9._-]/g);
+}
+
+function spelled(text: string, others: RegExp): string {
+  return text
+    .replaceAll("ß", "ss")
+    .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
+    .replaceAll(others, "-")
+    .replaceAll(/^[._-]+|[._-]+$/g, "")
+    .slice(0, DNS_LABEL_MAX);
+}
+
+/** Sets `value` to each next suggestion, unless the person has typed another value. */
+export function useSuggestion(value: string, set: (value: string) => void): (next: string) => void {
+  const last = useRef("");
+  return (next) => {
+    if (value === last.current) set(next);
+    last.current = next;
+  };
+}
