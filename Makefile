@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-fast-client test-fast-controller test-fast-others test-fast-console test-rust test-parts test-system test-controller test-others test-long test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check check-rust check-others audit bench sizing plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-fast-client test-fast-controller test-fast-others test-fast-console test-rust test-parts test-system test-controller test-client test-others test-long test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check check-rust check-others audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,11 +62,13 @@ test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO_NICELY) test -q --locked --workspace --lib --bins --tests
 # They wait more than they compute.
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays; Rust's tests beside them
-	+@$(MAKE) -j3 --no-print-directory --output-sync=target test-rust test-controller test-others
+	+@$(MAKE) -j4 --no-print-directory --output-sync=target test-rust test-controller test-client test-others
 test-controller: site build/bin/pebble ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m 'slow and not long' $(CONTROLLER)
+test-client: ## Of these, the laptop's daemon
+	$(ROOT) $(PYTEST) -m slow client
 test-others: build/p4runtime-shell/installed ## Of these, all others
-	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
+	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER) client,$(PARTS))
 test-long: site build/bin/pebble ## Of these, those that take half a minute each (not in `make test`)
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m long $(CONTROLLER)
 MAIN_PATHS := repeated_enrolment tunnels renewal changes drain dns policies site_tunnels
