@@ -20,7 +20,8 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.controller.database import make_engine
-from culvert_service.database import connect, repeat
+from culvert_service.database import HELD_SECONDS, connect, repeat
+from culvert_service.gateways import link
 from culvert_service.tasks import Periodic
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -87,7 +88,16 @@ class Use:
 @asynccontextmanager
 async def one_gateway(tmp_path: Path) -> AsyncGenerator[tuple[World, EmbeddedPostgres, Device]]:
     """A controller beside a Postgres of its own, and a device that may open the wiki."""
-    postgres, switch, port = EmbeddedPostgres(tmp_path / "pg"), Switch(), free_port()
+    async with one_switch(tmp_path, Switch()) as (world, postgres, device):
+        yield world, postgres, device
+
+
+@asynccontextmanager
+async def one_switch(
+    tmp_path: Path, switch: Switch
+) -> AsyncGenerator[tuple[World, EmbeddedPostgres, Device]]:
+    """As one_gateway, with this switch."""
+    postgres, port = EmbeddedPostgres(tmp_path / "pg"), free_port()
     async with (
         postgres as url,
         running(settings_in(tmp_path, database_url=url, agent_calls_per_second=1000)) as world,
@@ -189,10 +199,12 @@ async def test_dying_backends_and_servers_cause_no_internal_error(
 
 
 @slow
-async def test_a_lasting_outage_is_told_as_database_down(
-    tmp_path: Path,
+async def test_a_lasting_outage_is_told_as_database_down_and_ends_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(link, "_RECONCILE_SECONDS", 0.5)
     async with one_gateway(tmp_path) as (world, postgres, device):
+        caplog.clear()
         await postgres.stop()
         heard: set[str] = set()
         deadline = time.monotonic() + 5
@@ -209,6 +221,31 @@ async def test_a_lasting_outage_is_told_as_database_down(
         await postgres.start()
         await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 200)
         await device.open()
+        assert "gateway is offline" not in caplog.messages
+
+
+@slow
+async def test_a_soft_limit_during_an_outage_is_told_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(link, "_RECONCILE_SECONDS", 0.5)
+    switch = Switch()
+    async with one_switch(tmp_path, switch) as (world, postgres, device):
+        opened = await device.open()
+        entries = await world.rest("GET", "/gateways/gw-berlin/entries")
+        sa_id = next(it["match"]["sa_id"] for it in entries["entries"] if it["table"] == "sad_out")
+        caplog.clear()
+        await postgres.stop()
+        switch.digest("soft_limit_t", sa_id, 1)
+        # The round that cannot read it ends after the time that a call is held.
+        await asyncio.sleep(HELD_SECONDS + 1)
+        assert "gateway link failed" not in caplog.messages
+        events = device.watch()
+        await postgres.start()
+        await ready(world)
+        expiring = (await next_event(events, "sa_expiring")).sa_expiring
+        assert (expiring.tunnel_id, expiring.generation) == (opened.tunnel.tunnel_id, 1)
+        assert "gateway is offline" not in caplog.messages
 
 
 async def ready(world: World) -> None:

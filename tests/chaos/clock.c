@@ -1,13 +1,15 @@
 // A wall clock that jumps: LD_PRELOAD of a program whose environment has CHAOS_CLOCK, a file with an int64 of nanoseconds, which
 // are added to the real time from the next question on. Monotonic clocks stay as they are; so do absolute waits for a moment of
-// the wall clock, whose deadlines are turned back into real time.
+// the wall clock, whose deadlines are turned back into real time. CHAOS_CLOCK_OF, if set, is the only program with that clock.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -21,7 +23,8 @@
 static const volatile int64_t *jump;
 
 __attribute__((constructor)) static void begin(void) {
-    const char *file = getenv("CHAOS_CLOCK");
+    const char *file = getenv("CHAOS_CLOCK"), *only = getenv("CHAOS_CLOCK_OF");
+    if (only && strcmp(only, program_invocation_short_name)) return;
     int descriptor = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
     if (descriptor < 0) return;
     void *map = mmap(NULL, sizeof *jump, PROT_READ, MAP_SHARED, descriptor, 0);

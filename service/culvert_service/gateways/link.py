@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
@@ -21,6 +22,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.backoff import Backoff
 from culvert_proto.contract import GATEWAY_DROPS
 from culvert_proto.phrases import Phrase
 from opentelemetry.trace import SpanKind
@@ -67,6 +69,8 @@ _RECONCILE_SECONDS = 30.0
 # Rest 10 × the last reconciliation's duration: with 10,000 tunnels it takes seconds, in which set-ups are slower.
 _RESTS = 10
 _RETRY_SECONDS = 0.5
+_DATABASE_AWAY = (Reason.DATABASE_DOWN, Reason.DATABASE_BUSY)
+_DATABASE_BACKOFF = Backoff(0.5, 5.0)
 # A session that has lasted this long is opened again at once. Others wait, so that a switch that fails again costs little.
 _STEADY_SECONDS = 2.0
 # A gateway that connects itself comes back within this time, unless it is gone.
@@ -168,6 +172,8 @@ class Link:
         self._reconciled = 0
         self._drifts = 0
         self._last_drift = Drift()
+        # The SAs whose soft limit is to be told.
+        self._soft_limits: set[int] = set()
         # Since when the link is online, on the monotonic clock; whether the next attempt follows at once.
         self._online_since = 0.0
         self._reconnects = False
@@ -525,14 +531,22 @@ class Link:
             await tables.subscribe()
         except P4RuntimeError as error:
             raise _LostError(Phrase("it sends no digests: {why}", why=str(error))) from None
-        pace = Pace(_RESTS)
+        pace, away = Pace(_RESTS), 0
         while True:
             self._dirty.clear()
             began = time.monotonic()
             try:
                 await self._events.reconcile(self)
+                await self._tell_soft_limits()
             except CulvertError as error:
-                raise _LostError(error.message) from None
+                if error.reason not in _DATABASE_AWAY:
+                    raise _LostError(error.message) from None
+                # No fault of the gateway, which keeps its session.
+                away += 1
+                pause = _DATABASE_BACKOFF.spread(away, random.random())  # noqa: S311 (spreads load, hides nothing)
+                await asyncio.sleep(pause)
+                continue
+            away = 0
             with suppress(TimeoutError):
                 rest = max(_RECONCILE_SECONDS, pace.rest_after(time.monotonic() - began))
                 # `wait_for` loses a cancellation that comes together with the event (fixed in Python 3.12).
@@ -581,6 +595,16 @@ class Link:
             self._least_round_trip = min(self._least_round_trip or math.inf, self.answered_at - began)
             await asyncio.sleep(_PROBE_EVERY_SECONDS)
 
+    async def _tell_soft_limits(self) -> None:
+        """Those not told because the database was away are told after the next reconciliation."""
+        while self._soft_limits:
+            sa_id = self._soft_limits.pop()
+            try:
+                await self._events.soft_limit(self, sa_id)
+            except CulvertError:
+                self._soft_limits.add(sa_id)
+                raise
+
     async def _take_digests(self, tables: Tables, name: str) -> None:
         """Pass soft limits and moved peers on. Anybody on the internet can provoke the other digests: count them, and log
         the newest every _SHOW_DIGESTS_SECONDS.
@@ -590,7 +614,12 @@ class Link:
             seen += len(messages)
             for values in messages:
                 if name == "soft_limit_t":
-                    await self._events.soft_limit(self, values["sa_id"])
+                    self._soft_limits.add(values["sa_id"])
+                    try:
+                        await self._tell_soft_limits()
+                    except CulvertError as error:
+                        if error.reason not in _DATABASE_AWAY:
+                            raise
                 elif name == "moved_t":
                     self._events.record_roaming(
                         self, values["sa_id"], mapped.text(values["peer"]), values["port"]
