@@ -22,6 +22,8 @@ import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import Settings
+from culvert_service.controllers import calls
+from culvert_service.gateways import remote
 from sqlalchemy import text
 
 from .agreement import agreed
@@ -268,6 +270,36 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
     assert await tunnel_entries(one) == 55
     assert await two.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 11}
     assert await tunnel_entries(one) == 0
+
+
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("asks_again", [True, False])
+async def test_a_lost_call_to_remove_entries_is_made_good_soon(
+    both: tuple[World, World], monkeypatch: pytest.MonkeyPatch, asks_again: bool
+) -> None:
+    """Long before the owner's next reconciliation: the policy of a closed tunnel may take the packets of the next one."""
+    one, two = both
+    device = await one.enrol()
+    await device.prove()
+    opened = (await device.open()).tunnel
+    # A reconciliation that is due already is over.
+    await asyncio.sleep(1)
+    if not asks_again:
+        monkeypatch.setattr(remote, "_ASKED", 0)
+    with monkeypatch.context() as lost:
+        lost.setattr(calls, "_channel", lambda _: "nobody_listens")
+        await two.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
+    assert await tunnel_entries(one) == 5
+    if not asks_again:
+        async with one.database.begin() as session:
+            await session.execute(text(_END_OTHERS))
+    await until(lambda: tunnel_entries(one), lambda count: count == 0, 8)
 
 
 @needs_root

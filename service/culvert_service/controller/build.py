@@ -262,6 +262,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(Leases(database, me)),
         Part(dialled),
         Part(fleet),
+        Part(remote),
         Part(tunnels, admin=[tunnel_endpoints.router(api, tunnels)]),
         Part(site_tunnels, admin=[site_tunnel_endpoints.router(api, site_tunnels)]),
         Part(Sampling(database, fleet, tunnels.traffic.take)),

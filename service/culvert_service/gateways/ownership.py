@@ -101,8 +101,12 @@ class Ownership:
         """Stop claiming gateways, before the links end."""
         await self.looks.stop()
 
-    def hear(self, _payload: str | None) -> None:
+    def hear(self, payload: str | None) -> None:
         """For the listener."""
+        if payload is None:
+            # With the notifications, calls to remove entries of closed tunnels may be lost.
+            for link in self._fleet:
+                link.reconcile_soon()
         self.looks.wake()
 
     def lost_to_election_id(self, link: Link, highest: int) -> None:

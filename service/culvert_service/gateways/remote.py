@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import random
 import zlib
 from collections.abc import Sequence
 
 from culvert_proto import CulvertError
+from culvert_proto.backoff import Backoff
 from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
 from culvert_service.gateways.entry import Entry, Match, Update, deletes
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -21,12 +25,24 @@ _LEFT = b"left to the reconciler"
 # A call holds entries of about ten tunnels. For more than _CALLS calls, a full reconciliation is cheaper.
 _ENTRIES = 40
 _CALLS = 10
+# After about half a minute the owner has reconciled by itself.
+_ASK_AGAIN, _ASKED = Backoff(1.0, 10.0), 6
+_FAULTS = (NoAnswerError, CulvertError, SQLAlchemyError, OSError)
 
 
 class Remote:
     def __init__(self, calls: Calls, fleet: Fleet) -> None:
         self._calls = calls
         self._fleet = fleet
+        self._background = Background()
+        # The gateways whose owners have not answered yet.
+        self._unheard: set[str] = set()
+
+    async def start(self) -> None:
+        """Nothing to do: the listener delivers calls."""
+
+    async def stop(self) -> None:
+        await self._background.stop()
 
     def serving(self) -> dict[str, Serve]:
         return {_REMOVE: self._remove, _RECONCILE: self._reconcile}
@@ -43,20 +59,38 @@ class Remote:
                 await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
                 return False
             answers = [await self._calls.ask(standing.holder, _REMOVE, _encode(gateway, it)) for it in parts]
-        except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
+        except _FAULTS as error:
             _log.warning("deletion is left to the owner", extra={"gateway": gateway, "why": str(error)})
+            if gateway not in self._unheard:
+                self._unheard.add(gateway)
+                self._background.start_wait(self._reconcile_soon(gateway), f"reconcile {gateway}")
             return False
         return _LEFT not in answers
 
-    async def reconcile(self, gateway: str) -> None:
-        """Ask the owner to reconcile. Raises nothing: the owner reconciles every 30 s anyway."""
+    async def reconcile(self, gateway: str) -> bool:
+        """Ask the owner to reconcile. False if it does not answer: it reconciles every 30 s anyway."""
         standing = self._fleet.find_standing(gateway)
         if standing is None or not standing.holder:
-            return
+            return False
         try:
             await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
-        except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
+        except _FAULTS as error:
             _log.warning("the owner reconciles later", extra={"gateway": gateway, "why": str(error)})
+            return False
+        return True
+
+    async def _reconcile_soon(self, gateway: str) -> None:
+        """Ask until the owner answers: a policy that stays may send a new tunnel's packets into the closed one."""
+        try:
+            for failures in range(1, _ASKED + 1):
+                await asyncio.sleep(_ASK_AGAIN.spread(failures, random.random()))  # noqa: S311 (spreads load)
+                if link := self._fleet.get(gateway):
+                    link.reconcile_soon()
+                    return
+                if await self.reconcile(gateway):
+                    return
+        finally:
+            self._unheard.discard(gateway)
 
     async def _remove(self, body: bytes) -> bytes:
         gateway, entries = _decode(body)
