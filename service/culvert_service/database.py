@@ -110,16 +110,16 @@ class _Connecting:
 
     def __call__(self, dialect: Dialect, _record: object, args: Any, options: Any) -> Any:
         while True:
+            began = time.monotonic()
             try:
                 connection = dialect.connect(*args, **options)
             except Exception as error:
                 # An OSError is a missing socket, a refused connection or an address without a route.
                 if why_away(error) is None and not isinstance(error, OSError):
                     raise
-                now = time.monotonic()
-                self._away_since = self._away_since or now
-                if now - self._away_since > PATIENCE_SECONDS:
-                    raise DatabaseDownError from error
+                self._away_since = self._away_since or began
+                if time.monotonic() - self._away_since > PATIENCE_SECONDS:
+                    raise DatabaseDownError(silent=isinstance(error, TimeoutError)) from error
                 await_only(asyncio.sleep(_AGAIN_SECONDS))
             else:
                 self._away_since = None

@@ -225,6 +225,29 @@ async def test_a_lasting_outage_is_told_as_database_down_and_ends_no_session(
 
 
 @slow
+async def test_a_server_that_accepts_and_says_nothing_is_waited_for_once() -> None:
+    """As behind a stopped HAProxy. A second wait would outlast the device's patience."""
+    accepted: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    engine = connect(f"postgresql+asyncpg://culvert@127.0.0.1:{port}/culvert?ssl=disable")
+
+    async def ask() -> None:
+        async with engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+
+    began = time.monotonic()
+    with pytest.raises(CulvertError) as refused:
+        await repeat(ask)
+    assert refused.value.reason is Reason.DATABASE_DOWN
+    assert time.monotonic() - began < HELD_SECONDS + 1
+    await engine.dispose()
+    for writer in accepted:
+        writer.close()
+    silent.close()
+
+
+@slow
 async def test_a_soft_limit_during_an_outage_is_told_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
