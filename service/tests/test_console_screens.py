@@ -100,6 +100,20 @@ async def test_each_page_in_each_size(world: World, running: Browser, locale: st
             await shown.picture(f"{size}-{name}{suffix}")
 
 
+async def test_an_open_list_of_choices_is_readable_by_everybody(world: World, running: Browser) -> None:
+    await world.rest("POST", "/groups", {"name": "readers", "members": ["alice"]})
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        await shown.open()
+        await shown.sign_in(olga)
+        await expect(shown.page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+        # One that filters, one that scrolls, one of several values.
+        for place, field in (("activity", "Person"), ("activity", "Reason"), ("policies/new", "Group")):
+            await shown.open(place)
+            await shown.page.get_by_role("combobox", name=field).click()
+            await expect(shown.page.get_by_role("option").first).to_be_visible()
+            await shown.picture(f"choices-{field.lower()}")
+
+
 # A primary button in sight: the rows of a list have none either.
 PRIMARY = """() => [...document.querySelectorAll('.mantine-Button-root[data-variant=filled]')]
   .filter(it => it.checkVisibility()).map(it => it.innerText)"""

@@ -42,6 +42,10 @@ const dark: MantineColorsTuple = [
 const CONTROL = "32px";
 /** The note's colour: on a list's head, on disabled controls. */
 const NOTE = "var(--mantine-color-dimmed)";
+/** What opens belongs to the page's main landmark. */
+const IN_MAIN = { portalProps: { target: "main" } };
+/** The list itself scrolls: a scrolling box around it would have to take the focus, which the field keeps. */
+const CHOICES = { defaultProps: { withScrollArea: false, styles: { options: { maxHeight: 220, overflowY: "auto" } } } };
 
 export const theme = createTheme({
   colors: { culvert, dark },
@@ -63,6 +67,13 @@ export const theme = createTheme({
   },
   respectReducedMotion: true,
   components: {
+    // Plain objects: the first view loads no field with choices and no menu.
+    Autocomplete: CHOICES,
+    Combobox: { defaultProps: IN_MAIN },
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false, ...IN_MAIN } },
+    MultiSelect: CHOICES,
+    Select: CHOICES,
+    TagsInput: CHOICES,
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
     Button: Button.extend({
@@ -71,8 +82,6 @@ export const theme = createTheme({
     Input: Input.extend({
       vars: (_, { size = "sm" }) => ({ wrapper: size === "sm" ? { "--input-height": CONTROL } : {} }),
     }),
-    // An open menu belongs to the page's main landmark. A plain object: the first view loads no menu.
-    Menu: { defaultProps: { withInitialFocusPlaceholder: false, portalProps: { target: "main" } } },
     NavLink: NavLink.extend({
       styles: { root: { borderRadius: "var(--mantine-radius-md)" }, label: { fontSize: 14 } },
     }),
