@@ -168,6 +168,7 @@ docs: setup-test site ## Build the site of documentation into build/docs/site; c
 screens: setup-test ## The pictures of the documentation, and each page of the console in each size and language, into build/screens
 	$(ROOT) $(PYTEST) -m slow service/tests/test_console.py -k overview_and_the_lists_live
 	$(ROOT) env CULVERT_ALL_SCREENS=1 $(PYTEST) -m slow service/tests/test_console_screens.py
+	$(ROOT) env CULVERT_ALL_SCREENS=1 $(PYTEST) -m slow tray-ui/tests/test_screens.py
 	$(ROOT) $(PYTEST) -m slow tray-ui/tests/test_desktop.py -k a_tunnel_is_closed_with_the_keyboard
 site: $(DOCS_TOOL)
 	$(WITH_CARGO) $(VENV)/python docs/site/make_site.py $(if $(WHOLE),--whole)

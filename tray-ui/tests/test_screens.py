@@ -1,7 +1,11 @@
-"""Every state of menu, window and dialogs, in both languages, light and dark: build/screens/LANGUAGE-SHADE-*.png."""
+"""Every state of menu, window and dialogs, in both languages, light and dark: build/screens/LANGUAGE-SHADE-*.png.
+
+A run shows each language and each shade once; `make screens` shows all four.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -83,7 +87,11 @@ PAGES = {
 }
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
+TWO = (("light", "de", GERMAN), ("dark", "en", ENGLISH))
+ALL = (*TWO, ("light", "en", ENGLISH), ("dark", "de", GERMAN))
+
+
+@pytest.fixture(scope="module")
 def shaded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Desktop, Shade]]:
@@ -101,7 +109,12 @@ def shaded(
         server.wait(10)
 
 
-@pytest.mark.parametrize(("language", "titles"), [("en", ENGLISH), ("de", GERMAN)])
+@pytest.mark.parametrize(
+    ("shaded", "language", "titles"),
+    ALL if "CULVERT_ALL_SCREENS" in os.environ else TWO,
+    indirect=["shaded"],
+    ids=lambda it: it if isinstance(it, str) else "",
+)
 def test_each_state_is_shown_in_the_desktops_language(
     shaded: tuple[Desktop, Shade],
     canned: CannedDaemon,
