@@ -140,7 +140,7 @@ async def test_the_dialog_of_an_invitation_follows_its_computer(
         await expect(dialog).to_have_count(0)
 
 
-async def test_a_device_is_seen_to_come_online_without_a_reload(
+async def test_a_device_is_seen_to_come_and_go_without_a_reload(
     world: World, running: Browser, switch: Switch
 ) -> None:
     device = await world.enrol()
@@ -156,6 +156,7 @@ async def test_a_device_is_seen_to_come_online_without_a_reload(
         await page.get_by_role("link", name="Devices").click()
         await expect(devices).to_contain_text("online")
         await events.aclose()
+        await expect(devices).not_to_contain_text("online")
 
 
 async def test_the_page_of_a_person_shows_access_and_ends_it(
