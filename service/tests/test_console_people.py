@@ -155,8 +155,9 @@ async def test_a_device_is_seen_to_come_and_go_without_a_reload(
         await expect(devices).to_contain_text("online")
         await page.get_by_role("link", name="Devices").click()
         await expect(devices).to_contain_text("online")
-        await events.aclose()
+        await device.channel.close()
         await expect(devices).not_to_contain_text("online")
+        await events.aclose()
 
 
 async def test_the_page_of_a_person_shows_access_and_ends_it(
