@@ -42,10 +42,12 @@ const dark: MantineColorsTuple = [
 const CONTROL = "32px";
 /** The note's colour: on a list's head, on disabled controls. */
 const NOTE = "var(--mantine-color-dimmed)";
-/** What opens belongs to the page's main landmark. */
+/** Open lists and menus belong to the page's main landmark. */
 const IN_MAIN = { portalProps: { target: "main" } };
-/** The list itself scrolls: a scrolling box around it would have to take the focus, which the field keeps. */
-const CHOICES = { defaultProps: { withScrollArea: false, styles: { options: { maxHeight: 220, overflowY: "auto" } } } };
+/** The list itself scrolls: a scrolling box around it would need the focus, which the field keeps. */
+const CHOICES = {
+  defaultProps: { withScrollArea: false, styles: { options: { maxHeight: 220, overflowY: "auto" } } },
+};
 
 export const theme = createTheme({
   colors: { culvert, dark },
