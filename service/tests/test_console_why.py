@@ -64,6 +64,10 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(answer).to_contain_text("yes, through gw-berlin")
         await expect(answer).to_contain_text("wiki.corp.example")
         await shown.picture("why")
+        switch.silent = True
+        await expect(answer).to_contain_text("gw-berlin cannot be reached")
+        switch.silent = False
+        await expect(answer).to_contain_text("yes, through gw-berlin")
         await device.open()
 
         # The answer follows a change that another administrator makes.

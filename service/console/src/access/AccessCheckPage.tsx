@@ -4,11 +4,12 @@ import { Trans } from "@lingui/react/macro";
 import { Alert, Autocomplete, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconCheck, IconX } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 
 import { api, body, type Schemas } from "../api/client";
+import { useGateways } from "../live/live";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
@@ -60,6 +61,13 @@ export function AccessCheckPage() {
     enabled: user !== undefined && name !== undefined,
     staleTime: 0,
   });
+  const queries = useQueryClient();
+  const { rows } = useGateways();
+  const standing = [...(rows?.values() ?? [])].map((it) => `${it.name} ${it.state}`).join();
+  useEffect(() => {
+    // A gateway that comes or goes writes no line of the log.
+    if (standing !== "") void queries.invalidateQueries({ queryKey: ["access"] });
+  }, [queries, standing]);
   return (
     <Stack maw={820}>
       <PageHead
