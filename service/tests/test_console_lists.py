@@ -278,7 +278,7 @@ async def test_a_deletion_leads_back_to_the_list_as_it_was_left(world: World, ru
                 await expect(page.get_by_role("heading", name="Activity", exact=True)).to_be_visible()
                 await page.go_back()
                 await page.reload()
-                await page.get_by_role("link", name="Policies").click()
+                await page.get_by_role("link", name="People", exact=True).click()
                 await page.get_by_text("Groups", exact=True).click()
                 await page.get_by_label("Search groups").fill("b")
                 await expect(page).to_have_url(re.compile("q=b"))

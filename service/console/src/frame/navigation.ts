@@ -38,15 +38,15 @@ export const PLACES: readonly Place[] = [
   {
     label: msg`People`,
     to: "/people",
-    also: ["/invitations"],
+    also: ["/groups", "/invitations"],
     icon: IconUsers,
-    about: msg`People and their invitations`,
+    about: msg`People, their groups and invitations`,
   },
   { label: msg`Devices`, to: "/devices", icon: IconDeviceLaptop, about: msg`Enrolled computers` },
   {
     label: msg`Policies`,
     to: "/policies",
-    also: ["/groups", "/assertions"],
+    also: ["/assertions"],
     icon: IconKey,
     about: msg`Access rules`,
   },

@@ -8,7 +8,7 @@ import { useMayWrite } from "../session/session";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
 import { inFull } from "../shared/PersonName";
-import { PageSwitch, POLICY_PAGES } from "../shared/PageSwitch";
+import { PEOPLE_PAGES, PageSwitch } from "../shared/PageSwitch";
 import type { Column } from "../shared/RowList";
 import { merged, sorted } from "../shared/search";
 import { groupsQuery, type GroupOrder, type GroupSummary } from "./queries";
@@ -32,7 +32,7 @@ export function GroupListPage() {
           </ButtonLink>
         )
       }
-      before={<PageSwitch at="/groups" pages={POLICY_PAGES} />}
+      before={<PageSwitch at="/groups" pages={PEOPLE_PAGES} />}
       search={{
         q: filter.q,
         onSearch: (q) => show({ q }),

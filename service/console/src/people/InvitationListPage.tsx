@@ -12,7 +12,7 @@ import { useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ListPage } from "../shared/ListPage";
 import { calledBy, PersonName } from "../shared/PersonName";
-import { PageSwitch } from "../shared/PageSwitch";
+import { PEOPLE_PAGES, PageSwitch } from "../shared/PageSwitch";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { merged, sorted } from "../shared/search";
@@ -31,7 +31,7 @@ export function InvitationListPage() {
       <ListPage
         title={t`Invitations`}
         about={t`Links that have been sent and not used yet.`}
-        before={<PageSwitch at="/invitations" pages={["/people", "/invitations"]} />}
+        before={<PageSwitch at="/invitations" pages={PEOPLE_PAGES} />}
         search={{
           q: filter.q,
           onSearch: (q) => show({ q }),

@@ -8,7 +8,7 @@ import { useState } from "react";
 import { useMayWrite } from "../session/session";
 import { AnchorLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
-import { PageSwitch } from "../shared/PageSwitch";
+import { PEOPLE_PAGES, PageSwitch } from "../shared/PageSwitch";
 import { LastDenied } from "../shared/LastDenied";
 import { PersonName } from "../shared/PersonName";
 import { TimeSince } from "../shared/TimeSince";
@@ -41,7 +41,7 @@ export function PersonListPage() {
             </Button>
           )
         }
-        before={<PageSwitch at="/people" pages={["/people", "/invitations"]} />}
+        before={<PageSwitch at="/people" pages={PEOPLE_PAGES} />}
         search={{ q: filter.q, onSearch: (q) => show({ q }), places: t`in their name or e-mail address` }}
         options={peopleQuery(filter)}
         keyOf={({ name }) => name}

@@ -17,7 +17,8 @@ const PAGES = {
 
 type Page = keyof typeof PAGES;
 
-export const POLICY_PAGES = ["/policies", "/groups", "/assertions"] as const;
+export const PEOPLE_PAGES = ["/people", "/groups", "/invitations"] as const;
+export const POLICY_PAGES = ["/policies", "/assertions"] as const;
 
 /** A switch between pages. */
 export function PageSwitch({ at, pages }: { at: Page; pages: readonly [Page, ...Page[]] }) {
