@@ -272,6 +272,10 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
     assert await tunnel_entries(one) == 0
 
 
+def _channel_of_nobody(_holder: str) -> str:
+    return "nobody_listens"
+
+
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()
@@ -293,7 +297,7 @@ async def test_a_lost_call_to_remove_entries_is_made_good_soon(
     if not asks_again:
         monkeypatch.setattr(remote, "_ASKED", 0)
     with monkeypatch.context() as lost:
-        lost.setattr(calls, "_channel", lambda _: "nobody_listens")
+        lost.setattr(calls, "_channel", _channel_of_nobody)
         await two.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
     assert await tunnel_entries(one) == 5
     if not asks_again:
