@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -121,6 +122,18 @@ async def test_the_repository_comes_changes_and_goes_without_a_restart(
     fresh = repository / "fresh"
     fresh.write_text(json.dumps(ABOUT | {"version": "0.2.0+700"}))
     move(fresh, repository / "repository.json")
+    assert (await offered(packages)).archive != first.archive
+
+
+async def test_a_repository_of_the_same_commit_with_another_key_is_another(
+    repository: Path, infrastructure: Authority
+) -> None:
+    packages = serving(repository, infrastructure)
+    first = await offered(packages)
+    keyring = repository / "culvert-archive-keyring.pgp"
+    before = keyring.stat()
+    keyring.write_bytes(b"next")
+    os.utime(keyring, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (await offered(packages)).archive != first.archive
 
 

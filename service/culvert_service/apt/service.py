@@ -78,7 +78,9 @@ class ClientPackages:
         if ca_pem is not None and ":" in self._host:
             return None
         try:
-            state = (about.stat().st_mtime_ns, about.stat().st_ino, ca_pem)
+            files = [(self.folder / name).stat() for name in (_ABOUT, _KEYRING)]
+            # Files of one commit have one st_mtime, whichever key has signed them.
+            state = ([(it.st_ctime_ns, it.st_ino) for it in files], ca_pem)
             if self._made is None or self._made[0] != state:
                 self._made = state, self._make(_About.model_validate_json(about.read_bytes()), ca_pem)
         except FileNotFoundError:
