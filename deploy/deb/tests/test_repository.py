@@ -114,7 +114,8 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Debian]:
 def laptop(installed: Debian) -> Iterator[Debian]:
     yield installed
     left = "dpkg-query --show --showformat '${Package}\n' 'culvert-*' | xargs -r dpkg --purge"
-    installed.prepare(f"{left}; rm -rf /var/lib/apt/lists/{NAME}*")
+    # Files of one commit have one time: apt would take what is left for unchanged, also what it has refused.
+    installed.prepare(f"{left}; rm -rf /var/lib/apt/lists/{NAME}* /var/lib/apt/lists/partial/*")
 
 
 def test_the_line_of_the_page_installs_the_client(laptop: Debian, served: Served) -> None:
