@@ -27,6 +27,7 @@ from culvert_proto.contract import GATEWAY_DROPS
 from culvert_proto.phrases import Phrase
 from opentelemetry.trace import SpanKind
 
+from culvert_service.database import DatabaseBusyError, DatabaseDownError
 from culvert_service.gateways import mapped
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.dialled import Dialled
@@ -69,7 +70,6 @@ _RECONCILE_SECONDS = 30.0
 # Rest 10 × the last reconciliation's duration: with 10,000 tunnels it takes seconds, in which set-ups are slower.
 _RESTS = 10
 _RETRY_SECONDS = 0.5
-_DATABASE_AWAY = (Reason.DATABASE_DOWN, Reason.DATABASE_BUSY)
 _DATABASE_BACKOFF = Backoff(0.5, 5.0)
 # A session that has lasted this long is opened again at once. Others wait, so that a switch that fails again costs little.
 _STEADY_SECONDS = 2.0
@@ -538,14 +538,14 @@ class Link:
             try:
                 await self._events.reconcile(self)
                 await self._tell_soft_limits()
-            except CulvertError as error:
-                if error.reason not in _DATABASE_AWAY:
-                    raise _LostError(error.message) from None
+            except (DatabaseDownError, DatabaseBusyError):
                 # No fault of the gateway, which keeps its session.
                 away += 1
                 pause = _DATABASE_BACKOFF.spread(away, random.random())  # noqa: S311 (spreads load, hides nothing)
                 await asyncio.sleep(pause)
                 continue
+            except CulvertError as error:
+                raise _LostError(error.message) from None
             away = 0
             with suppress(TimeoutError):
                 rest = max(_RECONCILE_SECONDS, pace.rest_after(time.monotonic() - began))
@@ -615,11 +615,8 @@ class Link:
             for values in messages:
                 if name == "soft_limit_t":
                     self._soft_limits.add(values["sa_id"])
-                    try:
+                    with suppress(DatabaseDownError, DatabaseBusyError):
                         await self._tell_soft_limits()
-                    except CulvertError as error:
-                        if error.reason not in _DATABASE_AWAY:
-                            raise
                 elif name == "moved_t":
                     self._events.record_roaming(
                         self, values["sa_id"], mapped.text(values["peer"]), values["port"]

@@ -61,14 +61,17 @@ class Remote:
             answers = [await self._calls.ask(standing.holder, _REMOVE, _encode(gateway, it)) for it in parts]
         except _FAULTS as error:
             _log.warning("deletion is left to the owner", extra={"gateway": gateway, "why": str(error)})
-            if gateway not in self._unheard:
-                self._unheard.add(gateway)
-                self._background.start_wait(self._reconcile_soon(gateway), f"reconcile {gateway}")
+            self._ask_again(gateway)
             return False
         return _LEFT not in answers
 
-    async def reconcile(self, gateway: str) -> bool:
-        """Ask the owner to reconcile. False if it does not answer: it reconciles every 30 s anyway."""
+    async def reconcile(self, gateway: str) -> None:
+        """Ask the owner to reconcile. Raises nothing: the owner is asked again, and reconciles every 30 s anyway."""
+        if not await self._is_heard(gateway):
+            self._ask_again(gateway)
+
+    async def _is_heard(self, gateway: str) -> bool:
+        """Ask the owner to reconcile; False if it does not answer."""
         standing = self._fleet.find_standing(gateway)
         if standing is None or not standing.holder:
             return False
@@ -79,15 +82,20 @@ class Remote:
             return False
         return True
 
-    async def _reconcile_soon(self, gateway: str) -> None:
-        """Ask until the owner answers: a policy that stays may send a new tunnel's packets into the closed one."""
+    def _ask_again(self, gateway: str) -> None:
+        if gateway not in self._unheard:
+            self._unheard.add(gateway)
+            self._background.start_wait(self._ask_until_heard(gateway), f"reconcile {gateway}")
+
+    async def _ask_until_heard(self, gateway: str) -> None:
+        """A policy that stays may send a new tunnel's packets into the closed one."""
         try:
             for failures in range(1, _ASKED + 1):
                 await asyncio.sleep(_ASK_AGAIN.spread(failures, random.random()))  # noqa: S311 (spreads load)
                 if link := self._fleet.get(gateway):
                     link.reconcile_soon()
                     return
-                if await self.reconcile(gateway):
+                if await self._is_heard(gateway):
                     return
         finally:
             self._unheard.discard(gateway)
