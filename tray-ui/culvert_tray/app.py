@@ -81,12 +81,14 @@ class Tray(QObject):
         # Requests for a code while a dialog has the field for it.
         self._covered: list[Notice] = []
         self._ends = False
+        self._closed_early = False
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
         self._icon = self._new_icon()
         self._host = LateHost()
         connect(self._host.came, self._host_came)
         self._notifications = Notifications()
+        connect(self._notifications.asked, self._notifications_asked)
         connect(self._notifications.clicked, self._notice_clicked)
         connect(self._notifications.replied, self._code_typed)
         connect(daemon.viewed, self._on_view)
@@ -259,12 +261,20 @@ class Tray(QObject):
         # Qt closes the windows also when the program ends.
         if self._ends or QSystemTrayIcon.isSystemTrayAvailable():
             return
-        if not self._notifications.available:
+        if self._notifications.available is None:
+            self._closed_early = True
+        elif not self._notifications.available:
             # Nothing would be left to see of the program.
             self.end()
         elif not self._preferences.closing_told:
             self._prefer(replace(self._preferences, closing_told=True))
             self._notifications.show(notices.window_closed())
+
+    def _notifications_asked(self) -> None:
+        if self._closed_early:
+            self._closed_early = False
+            if not self._window.isVisible():
+                self._window_closed()
 
     def _do(self, command: commands.Command) -> None:
         # The window may be opened to read the last answer, so it does not end that answer.

@@ -33,8 +33,10 @@ _DESKTOP_DECIDES, _STAYS = -1, 0
 
 
 class Notifications(QObject):
-    """`clicked`: the command of a clicked notice; `replied`: a code typed into a notice, and its organisation."""
+    """`asked`: `available` is known; `clicked`: the command of a clicked notice; `replied`: a code typed into a notice, and
+    its organisation."""
 
+    asked = pyqtSignal()
     clicked = pyqtSignal(object)
     replied = pyqtSignal(str, str)
 
@@ -45,6 +47,7 @@ class Notifications(QObject):
         self._coming: list[Notice] = []
         self._ended: list[Notice] = []
         self._offers: frozenset[str] | None = None
+        self._asks = False
         self._bus = QDBusConnection.sessionBus()
         for signal, slot in (
             ("ActionInvoked", self._invoked),
@@ -57,9 +60,9 @@ class Notifications(QObject):
         self._ask_what_it_offers()
 
     @property
-    def available(self) -> bool:
-        """Whether a server has answered."""
-        return self._offers is not None
+    def available(self) -> bool | None:
+        """Whether there is a server. None: it has not answered yet."""
+        return None if self._asks else self._offers is not None
 
     def show(self, notice: Notice) -> None:
         """Show a notice; does nothing without a notification server."""
@@ -119,15 +122,26 @@ class Notifications(QObject):
     def _ask_what_it_offers(self) -> None:
         """Ask a new server for its capabilities. The previous server's notices are gone."""
         self._offers = None
+        self._asks = True
         for before in (self._shown, self._coming, self._ended):
             before.clear()
 
         def told(answer: list[str]) -> None:
             self._offers = frozenset(map(str, answer))
 
-        self._call("GetCapabilities", [], told)
+        def finished() -> None:
+            self._asks = False
+            self.asked.emit()
 
-    def _call(self, method: str, arguments: list[object], then: Callable[[Any], None]) -> None:
+        self._call("GetCapabilities", [], told, finished)
+
+    def _call(
+        self,
+        method: str,
+        arguments: list[object],
+        then: Callable[[Any], None],
+        always: Callable[[], None] = lambda: None,
+    ) -> None:
         message = QDBusMessage.createMethodCall(_SERVICE, _PATH, _SERVICE, method)
         message.setArguments(arguments)  # pyright: ignore[reportUnknownMemberType]
         watcher = QDBusPendingCallWatcher(self._bus.asyncCall(message), self)
@@ -136,6 +150,7 @@ class Notifications(QObject):
             answer = QDBusPendingReply(watcher)
             if answer.isValid():
                 then(answer.argumentAt(0))
+            always()
             watcher.deleteLater()
 
         connect(watcher.finished, finished)

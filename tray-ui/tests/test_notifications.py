@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +23,39 @@ from .test_link import LINK
 
 pytestmark = pytest.mark.slow
 
-Serve = Callable[..., Callable[[], list[dict[str, Any]]]]
+
+@dataclass(frozen=True)
+class NotificationServer:
+    """A call lists what it has been asked to show."""
+
+    process: subprocess.Popen[bytes]
+    told: Path
+
+    def __call__(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.told.read_text().splitlines()[1:]]
+
+
+Serve = Callable[..., NotificationServer]
 
 
 @pytest.fixture
 def serve(desktop: Desktop, tmp_path: Path) -> Iterator[Serve]:
-    """serve(capabilities, *codes, on=desktop): starts the server; what it gives tells what has been shown."""
-    servers: list[subprocess.Popen[bytes]] = []
+    """serve(capabilities, *codes, on=desktop): starts the server."""
+    servers: list[NotificationServer] = []
 
-    def start(capabilities: str, *codes: str, on: Desktop = desktop) -> Callable[[], list[dict[str, Any]]]:
+    def start(capabilities: str, *codes: str, on: Desktop = desktop) -> NotificationServer:
         told = tmp_path / "told"
         program = str(Path(__file__).with_name("notification_server.py"))
         with told.open("wb") as file:
             command = [sys.executable, program, capabilities, *codes]
-            servers.append(subprocess.Popen(command, env=on.env, stdout=file))
+            servers.append(NotificationServer(subprocess.Popen(command, env=on.env, stdout=file), told))
         wait_until(lambda: "ready" in told.read_text(), "no notification server")
-        return lambda: [json.loads(line) for line in told.read_text().splitlines()[1:]]
+        return servers[-1]
 
     yield start
     for server in servers:
-        server.terminate()
-        server.wait(10)
+        server.process.terminate()
+        server.process.wait(10)
 
 
 def _needs_code(canned: CannedDaemon) -> None:
@@ -154,8 +168,12 @@ def test_without_a_tray_a_closed_window_leaves_the_notifications(
     canned.show(statuses.connected(now=time.time()))
     with Desktop(tmp_path / "bare", width=900, height=700, panel=None) as bare:
         shown = serve("actions,body", on=bare)
+        # It answers only after the window has been closed.
+        shown.process.send_signal(signal.SIGSTOP)
         tray = start_tray(bare, "--window")
         close(bare)
+        wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")
+        shown.process.send_signal(signal.SIGCONT)
         wait_until(lambda: [it["title"] for it in shown()] == ["Culvert keeps running"], "not told")
         close(bare)
         wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")

@@ -309,12 +309,17 @@ Point = Callable[[Path, Path, Path], bool]
 POINTS: tuple[Point, ...] = (is_started, runs, is_offered_the_switch)
 
 
+def children_of(process: Path) -> list[str]:
+    found: list[str] = []
+    for task in (process / "task").iterdir():
+        # A thread may end between the listing and the reading.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += (task / "children").read_text().split()
+    return found
+
+
 def kill_successor(old: Path, program: Path, point: Point) -> None:
-    while not (
-        children := [
-            it for task in (old / "task").iterdir() for it in (task / "children").read_text().split()
-        ]
-    ):
+    while not (children := children_of(old)):
         time.sleep(0.001)
     while not point(old, Path("/proc", children[0]), program):
         time.sleep(0.001)
