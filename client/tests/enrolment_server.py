@@ -92,6 +92,8 @@ def accepts(issuer: Authority, devices: Authority, agent_address: str) -> Answer
     """Answer as the controller does."""
 
     def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if "csr_pem" not in body:
+            return 200, {"user": "alice", "user_display_name": "Alice Liddell"}
         return 201, {
             "device_id": "d1",
             "user": "alice",

@@ -273,6 +273,28 @@ async def test_only_the_owner_and_root_agree_to_public_networks(lab: Lab) -> Non
     assert (await culvert(daemon, ALICE, "agree")).out == "No public network waits for your answer.\n"
 
 
+# A terminal whose person types what comes in.
+TERMINAL = f'exec {sys.executable} -c "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)" "$@"'
+
+
+async def test_at_a_terminal_the_person_reads_whose_invitation_it_is_and_agrees(lab: Lab) -> None:
+    async def at_a_terminal(*typed: str, language: str = "C.UTF-8") -> Ended:
+        keys = "".join(f"{line}\n" for line in typed)
+        return await culvert(
+            lab.daemon, ALICE, "enroll", lab.link, stdin=keys, language=language, under=TERMINAL
+        )
+
+    declined = await at_a_terminal("nein", language="de_DE.UTF-8")
+    assert "Diese Einladung ist für Alice Liddell (alice), von 127.0.0.1." in declined.out
+    assert "Die Einladung ist nicht benutzt." in declined.out
+    assert (declined.code, "otpauth://" in declined.out) == (0, False)
+    assert "Not enrolled" in (await culvert(lab.daemon, ALICE, "status")).out
+    agreed = await at_a_terminal("yes", CODE)
+    assert agreed.code == 0
+    assert TOTP_URI in agreed.out
+    assert "The code is right" in agreed.out
+
+
 async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(place: Path) -> None:
     two = Two(place)
     async with two.acme.serving(), two.beta.serving(), two.daemon() as daemon:

@@ -166,6 +166,7 @@ async def publish_first_name(walk: Walk, shown: Console) -> str:
 def enrol(walk: Walk, invitation: str) -> None:
     walk.type(LAPTOP, "apt install", Site.LAPTOP).end()
     enrol = walk.type(LAPTOP, "culvert enroll", Site.LAPTOP, LINK=invitation)
+    walk.answer(LAPTOP, enrol, "Enrol this computer?", "yes")
     enrol.wait_for("\nCode")
     walk.answer(LAPTOP, enrol, "\nCode", laptop.code_of(re.findall(r"otpauth://\S+", enrol.text)[-1]))
     enrol.end()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
+from culvert_proto.invitation_link import parse_invitation
 from culvert_proto.output import EXIT_OUTPUT, OutputError
 from culvert_proto.screens.opening import last_opening
 from culvert_proto.screens.organisations import split_status
@@ -129,9 +130,12 @@ def enroll(
             )
         ),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help=_("Enrol without being asked."))] = False,
     json: Json = False,
 ) -> None:
     wanted = link if link is not None else read_secret(_("Invitation link"))
+    if sys.stdin.isatty() and not yes:
+        _confirm_invitation(context, wanted)
     # Open the file before the token is used up, so that the secret cannot be lost.
     target = None if totp_uri_file is None else private_file(totp_uri_file, room=_ROOM)
     try:
@@ -354,7 +358,7 @@ def leave(
     json: Json = False,
 ) -> None:
     if not yes:
-        _confirm(context, name)
+        _confirm_leave(context, name)
     answer = link_of(context).ask(lambda daemon: daemon.Leave(local_pb2.LeaveRequest(organisation=name)))
     if json:
         say_json(answer)
@@ -470,7 +474,22 @@ def _say_next(context: typer.Context, organisation: str, *, has_code: bool) -> N
         words.out.print(told.format(command=command), markup=False)
 
 
-def _confirm(context: typer.Context, name: str) -> None:
+def _confirm_invitation(context: typer.Context, link: str) -> None:
+    """Say whom the invitation is for, and ask. If the person declines, the command exits with 0; the link stays unused."""
+    request = local_pb2.ShowInvitationRequest(link=link)
+    whose = link_of(context).ask(lambda daemon: daemon.ShowInvitation(request))
+    host = parse_invitation(link).host
+    display_name = whose.user_display_name
+    known, unknown = _("This invitation is for {person}, from {host}."), _("This invitation is from {host}.")
+    told = known if whose.user else unknown
+    person = f"{display_name} ({whose.user})" if display_name else whose.user
+    words.err.print(told.format(person=person, host=host), markup=False)
+    if not confirm(_("Enrol this computer? (yes/no)")):
+        words.err.print(_("Nothing has changed. The invitation is not used."))
+        raise typer.Exit
+
+
+def _confirm_leave(context: typer.Context, name: str) -> None:
     """Ask the person. If they decline, the command exits with 0, without a call to the daemon."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(_("without a terminal, give --yes"))
