@@ -20,7 +20,9 @@ CODE_PATH = "/.culvert/code"
 
 _ = Words(Path(__file__).with_name("locale"))
 
-NEEDS_CODE = frozenset({Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CERTIFICATE_EXPIRED})
+NEEDS_CODE = frozenset(
+    {Reason.CODE_NEEDED, Reason.CODE_EXPIRED, Reason.CODE_TOO_OLD, Reason.CERTIFICATE_EXPIRED}
+)
 DENIALS = NEEDS_CODE | {
     Reason.NO_POLICY, Reason.DEVICE_NOT_APPROVED, Reason.OUTSIDE_HOURS, Reason.SOURCE_NOT_ALLOWED, Reason.POSTURE_NOT_MET,
     Reason.DEVICE_REVOKED,

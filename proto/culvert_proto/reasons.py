@@ -28,6 +28,7 @@ class Reason(enum.IntEnum):
     INVITATION_INVALID = error_pb2.REASON_INVITATION_INVALID
     CSR_INVALID = error_pb2.REASON_CSR_INVALID
     CODE_NEEDED = error_pb2.REASON_CODE_NEEDED
+    CODE_EXPIRED = error_pb2.REASON_CODE_EXPIRED
     CODE_WRONG = error_pb2.REASON_CODE_WRONG
     CODE_USED = error_pb2.REASON_CODE_USED
     CODE_LOCKED = error_pb2.REASON_CODE_LOCKED
@@ -216,6 +217,12 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CODE_NEEDED: Entry(
         "A code is needed before tunnels can be opened.",
+        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.CODE_EXPIRED: Entry(
+        "The last code has ended, and a new one is needed before tunnels can be opened.",
         "Type the six digits that your authenticator shows into the tray, or run: culvert code",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,

@@ -201,7 +201,7 @@ async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: Wo
         await session.execute(update(culvert_db.Device).values(code_valid_until=now))
         await session.execute(update(Tunnel).values(permitted_until=now))
     closed = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, Reason.CODE_NEEDED)
+    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, Reason.CODE_EXPIRED)
     await events.aclose()
 
 

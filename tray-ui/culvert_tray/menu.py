@@ -302,11 +302,11 @@ def _trouble(error: CulvertError, controller: str) -> Trouble:
 def _repeats_error(status: Status) -> bool:
     """Whether the state's text already has the error's content."""
     repeated = {
-        local_pb2.STATE_NEEDS_CODE: Reason.CODE_NEEDED,
-        local_pb2.STATE_NOT_ENROLLED: Reason.NOT_ENROLLED,
-        local_pb2.STATE_OFFLINE: Reason.CONTROLLER_UNREACHABLE,
+        local_pb2.STATE_NEEDS_CODE: (Reason.CODE_NEEDED, Reason.CODE_EXPIRED),
+        local_pb2.STATE_NOT_ENROLLED: (Reason.NOT_ENROLLED,),
+        local_pb2.STATE_OFFLINE: (Reason.CONTROLLER_UNREACHABLE,),
     }
-    return repeated.get(status.state) == status.last_error.reason
+    return status.last_error.reason in repeated.get(status.state, ())
 
 
 def _tunnels(status: Status) -> Menu:

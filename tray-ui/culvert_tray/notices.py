@@ -249,7 +249,7 @@ def _is_number(value: object) -> bool:
 
 
 def _has_own_notice(error: CulvertError) -> bool:
-    return error.reason in (Reason.CODE_NEEDED, Reason.CERTIFICATE_EXPIRED)
+    return error.reason in (Reason.CODE_NEEDED, Reason.CODE_EXPIRED, Reason.CERTIFICATE_EXPIRED)
 
 
 def _code(status: Status, now: float) -> str:

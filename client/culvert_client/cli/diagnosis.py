@@ -53,6 +53,7 @@ _TOLD = frozenset(
         Reason.PATH_NARROW,
         Reason.CERTIFICATE_EXPIRED,
         Reason.CODE_NEEDED,
+        Reason.CODE_EXPIRED,
     }
 )
 # Our tunable: a tunnel with this many packets and no answer is a fault.

@@ -463,6 +463,7 @@ _EDE = {
     Reason.DNS_REBINDING: dns.edns.EDECode.BLOCKED,
     Reason.NO_POLICY: dns.edns.EDECode.PROHIBITED,
     Reason.CODE_NEEDED: dns.edns.EDECode.PROHIBITED,
+    Reason.CODE_EXPIRED: dns.edns.EDECode.PROHIBITED,
     Reason.CODE_TOO_OLD: dns.edns.EDECode.PROHIBITED,
     Reason.DEVICE_NOT_APPROVED: dns.edns.EDECode.PROHIBITED,
     Reason.OUTSIDE_HOURS: dns.edns.EDECode.PROHIBITED,

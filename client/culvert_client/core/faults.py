@@ -14,7 +14,14 @@ REFUSALS_KEPT = 64
 """Our tunable: a local user may ask for any number of names, and each event looks at the refusals."""
 
 _CODE = frozenset(
-    {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
+    {
+        Reason.CODE_NEEDED,
+        Reason.CODE_EXPIRED,
+        Reason.CODE_TOO_OLD,
+        Reason.CODE_WRONG,
+        Reason.CODE_USED,
+        Reason.CODE_LOCKED,
+    }
 )
 # Intended, so no faults.
 _WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})

@@ -173,8 +173,10 @@ def _hours(hours: Hours, name: str, owner: str, now: datetime.datetime) -> Holds
 
 def _code(max_age: int | None, asker: Asker, name: str, now: datetime.datetime) -> Holds | Fails:
     until = asker.code_valid_until
-    if until is None or asker.code_proven_at is None or until <= now:
+    if until is None or asker.code_proven_at is None:
         return Fails(Check.CODE, Denial(Reason.CODE_NEEDED))
+    if until <= now:
+        return Fails(Check.CODE, Denial(Reason.CODE_EXPIRED))
     if max_age is None:
         return Holds(Check.CODE, until)
     fresh_until = asker.code_proven_at + datetime.timedelta(seconds=max_age)

@@ -24,6 +24,7 @@ export function Remedy({ user, trace }: { user: string; trace: Trace }) {
     case "SOURCE_NOT_ALLOWED":
       return <PolicyRemedy name={name} />;
     case "CODE_NEEDED":
+    case "CODE_EXPIRED":
     case "CODE_TOO_OLD":
       return (
         <Text size="sm" c="dimmed">

@@ -156,6 +156,7 @@ const DENIALS: Readonly<Record<string, MessageDescriptor>> = {
   NAME_UNKNOWN: msg`unknown name`,
   NAME_NOT_OFFERED: msg`name not offered`,
   CODE_NEEDED: msg`code needed`,
+  CODE_EXPIRED: msg`code ended`,
   CODE_TOO_OLD: msg`code too old`,
   OUTSIDE_HOURS: msg`outside the hours`,
   SOURCE_NOT_ALLOWED: msg`address not allowed`,

@@ -198,6 +198,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """A question about a time before the first one that is kept."""
     REASON_ASSERTION_BROKEN: _Reason.ValueType  # 281
     """A change that would break an assertion about access."""
+    REASON_CODE_EXPIRED: _Reason.ValueType  # 282
+    """The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -375,6 +377,8 @@ REASON_HISTORY_NOT_KEPT: Reason.ValueType  # 280
 """A question about a time before the first one that is kept."""
 REASON_ASSERTION_BROKEN: Reason.ValueType  # 281
 """A change that would break an assertion about access."""
+REASON_CODE_EXPIRED: Reason.ValueType  # 282
+"""The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
