@@ -149,7 +149,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     async def CloseTunnel(
         self, request: agent_pb2.CloseTunnelRequest, _: Context
     ) -> agent_pb2.CloseTunnelResponse:
-        self.calls.append(f"close {request.tunnel_id}")
+        refused = f" for {Reason(request.refused).name}" if request.refused else ""
+        self.calls.append(f"close {request.tunnel_id}{refused}")
         self.open.pop(request.tunnel_id, None)
         return agent_pb2.CloseTunnelResponse()
 

@@ -272,6 +272,7 @@ async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
         await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
         error = await refused(daemon.local.OpenTunnel(WIKI))
         assert error.reason is Reason.ADDRESS_COLLISION
+        assert lab.controller.calls[-1] == "close t1 for ADDRESS_COLLISION"
         assert blocked(daemon) == {"10.20.0.0/16"}
 
 

@@ -31,7 +31,7 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_db.migrate import upgrade
 from culvert_lab import netns
 from culvert_lab.free_port import free_port
-from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
+from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_proto.invitation_link import Invitation, parse_invitation
 from culvert_service.config import Settings
@@ -138,8 +138,10 @@ class Device:
         request = agent_pb2.ActivateSaRequest(tunnel_id=tunnel_id, generation=generation)
         await self.call(self.stub.ActivateSa(request))
 
-    async def close(self, tunnel_id: str) -> None:
-        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=int(Reason.CLOSED_BY_USER))  # pyright: ignore[reportArgumentType]
+    async def close(self, tunnel_id: str, refused: Reason | None = None) -> None:
+        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.REASON_CLOSED_BY_USER)
+        if refused is not None:
+            request.refused = error_pb2.Reason.ValueType(refused)
         await self.call(self.stub.CloseTunnel(request))
 
     async def watch(self, posture: dict[str, str] | None = None) -> AsyncGenerator[agent_pb2.WatchResponse]:

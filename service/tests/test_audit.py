@@ -126,6 +126,34 @@ async def test_the_audit_log_has_actor_reason_and_source(world: World, switch: S
 
 
 @slow
+async def test_a_devices_own_refusal_of_a_name_is_in_the_log(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    for reason, why in (
+        (Reason.ADDRESS_COLLISION, "10.20.0.10/32 collides with a network that the device is in"),
+        (Reason.CONSENT_NEEDED, "10.20.0.10/32, and nobody has agreed"),
+        (Reason.DATAPATH_FAILED, "the log of its daemon has the cause"),
+    ):
+        await device.close((await device.open()).tunnel.tunnel_id, reason)
+        closed, refusal = (await log(world))[:2]
+        assert (closed["action"], closed["outcome"], closed["reason"]) == (
+            "tunnel.close",
+            "done",
+            reason.name,
+        )
+        assert (refusal["action"], refusal["outcome"], refusal["reason"]) == (
+            "tunnel.open",
+            "denied",
+            reason.name,
+        )
+        assert (refusal["object"], refusal["actor"]) == ("name/wiki.corp.example", device.id)
+        assert refusal["details"]["user"] == "alice"
+        assert why in refusal["why"]
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    assert (await refused(device.close(tunnel_id, Reason.NO_POLICY))).reason is Reason.REQUEST_INVALID
+    assert [it["id"] for it in await world.rest("GET", "/tunnels")] == [tunnel_id]
+
+
 async def test_an_opening_and_a_refusal_log_the_asked_name_of_an_alias(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await refused(device.open(asked="Alias.corp.example."))

@@ -231,7 +231,14 @@ class Agent:
         await self._begin(self._stub.SetPathMtu, request)
 
     async def close_tunnel(self, tunnel_id: str, reason: Reason) -> None:
-        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.Reason.ValueType(reason))
+        """`reason`: CLOSED_BY_USER, CLOSED_IDLE, or why this computer does not use the tunnel."""
+        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.REASON_CLOSED_BY_USER)
+        if reason in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE):
+            request.reason = error_pb2.Reason.ValueType(reason)
+        elif reason in (Reason.ADDRESS_COLLISION, Reason.CONSENT_NEEDED):
+            request.refused = error_pb2.Reason.ValueType(reason)
+        else:
+            request.refused = error_pb2.REASON_DATAPATH_FAILED
         await self._begin(self._stub.CloseTunnel, request)
 
     async def renew_certificate(self, csr_pem: str) -> agent_pb2.RenewCertificateResponse:

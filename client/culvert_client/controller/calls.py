@@ -50,10 +50,10 @@ def begin(
                 decided=opened.decided_us / 1e6,
                 programmed=opened.programmed_us / 1e6,
             )
-        except CulvertError:
+        except CulvertError as error:
             # Close the tunnel, which is open on the gateway but refused here.
             with suppress(CulvertError):
-                await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
+                await agent.close_tunnel(opened.tunnel.tunnel_id, error.reason)
             raise
 
     async def renewed(tunnel_id: str, generation: int) -> tunnel.Renewed:

@@ -36,6 +36,12 @@ _PORT_MAX = 65535
 # database, and OpenTunnel would get none.
 _STREAMS_AT_ONCE = 8
 _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
+_REFUSALS = (
+    error_pb2.REASON_UNSPECIFIED,
+    error_pb2.REASON_ADDRESS_COLLISION,
+    error_pb2.REASON_CONSENT_NEEDED,
+    error_pb2.REASON_DATAPATH_FAILED,
+)
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -147,15 +153,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.CloseTunnelRequest, context: Context
     ) -> agent_pb2.CloseTunnelResponse:
         caller, tunnel_id = _caller(context), _tunnel_id(request.tunnel_id)
-        if request.reason not in _CLOSE_REASONS:
+        if request.reason not in _CLOSE_REASONS or request.refused not in _REFUSALS:
             raise CulvertError(
                 Reason.REQUEST_INVALID, why=Phrase("reason is not one that a device closes for")
             )
-        why = CulvertError(Reason(request.reason))
+        reason = Reason(request.refused or request.reason)
         async with self._denials.log_refusals(
             caller.actor, caller.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"
         ):
-            await repeat(lambda: self._tunnels.close_by_device(caller, tunnel_id, why))
+            await repeat(lambda: self._tunnels.close_by_device(caller, tunnel_id, reason))
         return agent_pb2.CloseTunnelResponse()
 
     @unary

@@ -15,7 +15,7 @@ from culvert_db import ActorKind, Database, TunnelState, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
-from culvert_service.audit.log import CONTROLLER, Actor
+from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.transaction import DirectTransaction, Transaction, begin, direct
 from culvert_service.decision.uses import PolicyUses
 from culvert_service.gateways.diff import DesiredTunnel
@@ -162,15 +162,25 @@ class Tunnels:
         setting = partial(self._set_path_mtu, caller, tunnel_id, mtu)
         return await self._run(caller, "tunnel.path_mtu", tunnel_id, setting)
 
-    async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, why: CulvertError) -> None:
-        """A tunnel that is already closed is no error. Raises CulvertError TUNNEL_UNKNOWN for another device's tunnel."""
+    async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, reason: Reason) -> None:
+        """`reason`: as in CloseTunnelRequest. The audit log has a refusal by the device as a refusal of the name, too.
+
+        A tunnel that is already closed is no error. Raises CulvertError TUNNEL_UNKNOWN for another device's tunnel.
+        """
         async with begin(self._database, caller.actor) as transaction:
             found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
             device = check_certificate(found, caller.fingerprint, self._now())
             record = await hot_queries.lock(transaction, tunnel_id)
-            if record is not None and record.device_id != device.id:
+            if record is None:
+                return
+            if record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
             actor = caller.actor.with_name(ActorKind.DEVICE, device.id)
+            why = _explain_close(reason, record)
+            if reason not in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE):
+                refusal = Line("tunnel.open", f"name/{record.fqdn}", {"user": device.user.name}, actor=actor)
+                if (line := self._denials.line(caller.fingerprint, refusal, why)) is not None:
+                    transaction.audit(line)
             taken = await self._closing.take(transaction, why, repository.has_id(tunnel_id), actor)
         await asyncio.shield(self._background.start(self._closing.clear(taken)))
 
@@ -417,3 +427,16 @@ class Tunnels:
         if link is None or not link.online:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         return link
+
+
+def _explain_close(reason: Reason, record: TunnelRecord) -> CulvertError:
+    prefixes = ", ".join(record.path.remote_prefixes)
+    match reason:
+        case Reason.ADDRESS_COLLISION:
+            return CulvertError(reason, prefix=prefixes, what=Phrase("a network that the device is in"))
+        case Reason.CONSENT_NEEDED:
+            return CulvertError(reason, prefixes=prefixes)
+        case Reason.DATAPATH_FAILED:
+            return CulvertError(reason, why=Phrase("the log of its daemon has the cause"))
+        case _:
+            return CulvertError(reason)

@@ -171,6 +171,8 @@ class ActivateSa:
 
 @dataclass(frozen=True, slots=True)
 class CloseTunnel:
+    """`reason`: as Agent.close_tunnel."""
+
     call: int
     tunnel_id: TunnelId
     reason: Reason

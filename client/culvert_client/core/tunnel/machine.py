@@ -239,7 +239,7 @@ def _on_installed(state: Installing, _event: Installed, now: float, _calls: Call
 
 
 def _install_failed(state: Installing, event: Failed, _now: float, calls: Calls) -> Next:
-    closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_BY_USER, calls)
+    closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.error.reason, calls)
     return closing, [*commands, *_refuse(state.waiting, event.error)]
 
 

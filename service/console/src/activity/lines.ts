@@ -166,6 +166,9 @@ const DENIALS: Readonly<Record<string, MessageDescriptor>> = {
   GATEWAY_DOWN: msg`gateway offline`,
   GATEWAY_DRAINING: msg`gateway draining`,
   POOL_EXHAUSTED: msg`no free address`,
+  ADDRESS_COLLISION: msg`address collision`,
+  CONSENT_NEEDED: msg`the person has not agreed`,
+  DATAPATH_FAILED: msg`fault of the computer`,
 };
 const SIGN_INS: Readonly<Record<string, MessageDescriptor>> = {
   CODE_WRONG: msg`wrong code`,

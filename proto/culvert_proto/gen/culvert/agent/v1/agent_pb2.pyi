@@ -899,18 +899,24 @@ class CloseTunnelRequest(_message.Message):
 
     TUNNEL_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     reason: _error_pb2.Reason.ValueType
     """REASON_CLOSED_BY_USER or REASON_CLOSED_IDLE."""
+    refused: _error_pb2.Reason.ValueType
+    """Why the device does not use the tunnel that it has opened: REASON_ADDRESS_COLLISION, REASON_CONSENT_NEEDED or
+    REASON_DATAPATH_FAILED; `reason` is then REASON_CLOSED_BY_USER. It names no network of the person's.
+    """
     def __init__(
         self,
         *,
         tunnel_id: _builtins.str = ...,
         reason: _error_pb2.Reason.ValueType = ...,
+        refused: _error_pb2.Reason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "refused", b"refused", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
