@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -57,6 +58,12 @@ class Containers:
     def first_page(self) -> str:
         return self._run(self.folder / "first-page", OVERRIDE)
 
+    def refusal_of_first_page(self) -> str:
+        command = [self.folder / "first-page", OVERRIDE]
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr
+
     def compose(self, *arguments: str) -> str:
         return self._run(*self._compose, *arguments)
 
@@ -94,6 +101,10 @@ def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]
 
 
 def test_one_command_leads_to_the_first_page(containers: Containers) -> None:
+    with socket.create_server(("", 8443)):
+        said = containers.refusal_of_first_page()
+        assert "another program has TCP port 8443. Set CULVERT_CONSOLE_PORT" in said
+    # The failed start is in nobody's way.
     said = containers.first_page()
     assert "<h1>The first page</h1>" in said
     assert "https://vpn.corp.example:8443/console/setup#token=" in said
