@@ -117,7 +117,7 @@ const COLUMNS: Column<Gateway>[] = [
             </Text>
           )}
           {gateway.reason !== "" && (
-            <Text size="xs" c="dimmed" mt={2} className="name">
+            <Text size="xs" c="dimmed" mt={2} className="name phrase">
               {gateway.reason}
             </Text>
           )}

@@ -103,7 +103,9 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
             <Badge variant="light" color={colour} tt="none" mr="xs">
               {word}
             </Badge>
-            {gateway.reason}
+            <Text component="span" inherit display="inline-block" className="phrase">
+              {gateway.reason}
+            </Text>
           </>
         }
       >

@@ -112,7 +112,7 @@ function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: 
         role="status"
       >
         {lossWords(lossOf(name, tunnels)) || t`The gateway had no open tunnels.`}
-        <Text size="xs" className="name">
+        <Text size="xs" className="name phrase">
           {reason}
         </Text>
       </Alert>

@@ -76,7 +76,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
             {word}
           </Badge>
           {tunnel.reason !== "" && (
-            <Text size="xs" c="dimmed" mt={2} className="name">
+            <Text size="xs" c="dimmed" mt={2} className="name phrase">
               {tunnel.reason}
             </Text>
           )}
