@@ -19,7 +19,7 @@ from culvert_db import GatewayEnrolment
 from culvert_lab.console import NARROW, WIDE
 from culvert_lab.free_port import free_port
 from finsy.proto import p4r_grpc
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Dialog, expect
 from sqlalchemy import update
 
 from . import log_watch
@@ -264,6 +264,38 @@ async def test_an_expired_line_is_replaced_by_a_new_one(world: World, running: B
         await page.get_by_role("button", name="Make a new link").click()
         await expect(page.get_by_label("Command")).not_to_have_text(first)
         await expect(page.get_by_text("more minutes")).to_be_visible()
+
+
+async def test_a_link_that_is_left_behind_is_listed_and_withdrawn(world: World, running: Browser) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("gateways")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name="Add a gateway").click()
+        await page.get_by_role("textbox", name="Name").fill("gw-berlin")
+        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        await page.get_by_role("button", name="Make the link").click()
+        command = page.get_by_label("Command")
+        made = await command.inner_text()
+        # The page alone has the link, so another language, which loads the page again, asks first.
+        asked: list[str] = []
+
+        async def stay(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            await dialog.dismiss()
+
+        page.once("dialog", stay)
+        await page.get_by_role("button", name="Signed in as olga").click()
+        await page.get_by_role("menuitem", name="Deutsch").click()
+        assert asked == ["beforeunload"]
+        await expect(command).to_have_text(made)
+        await page.get_by_role("link", name="To the gateways").click()
+        links = page.get_by_role("region", name="Links to join")
+        await expect(links).to_contain_text("A computer may join as gw-berlin until")
+        await shown.picture("gateways-links")
+        await links.get_by_role("button", name="Withdraw the link for gw-berlin").click()
+        await expect(links).to_be_hidden()
+        assert await world.rest("GET", "/gateway-enrolments") == []
 
 
 @asynccontextmanager

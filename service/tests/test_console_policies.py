@@ -161,6 +161,36 @@ def changed(policy: dict[str, Any]) -> dict[str, Any]:
     return rest | {"conditions": rest["conditions"] | {"code_max_age_seconds": 600}}
 
 
+async def test_the_access_check_leads_to_a_policy_with_its_fields_filled(
+    world: World, running: Browser, people: None
+) -> None:
+    await world.enrol("bob")
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("access?user=bob&name=wiki.corp.example")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name="Add a policy for bob").click()
+        await expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_value("bob to wiki")
+        effect = page.get_by_role("region", name="Effect of this change")
+        await expect(effect).to_contain_text("1 person gets access: bob")
+        await shown.picture("policy-new-filled")
+        # The effect needs no name.
+        await page.get_by_role("textbox", name="Name", exact=True).fill("")
+        await expect(effect).to_contain_text("1 person gets access: bob")
+        await page.get_by_role("textbox", name="Name", exact=True).fill("bob reads")
+        await page.get_by_role("button", name="Add it").click()
+        await expect(page.get_by_text("bob reads is in force")).to_be_visible()
+        await page.get_by_role("link", name="bob reads").click()
+        await page.get_by_label("Only from a device that an administrator has approved").click()
+        await expect(effect).to_contain_text("The same people may reach it, where the conditions are met")
+        await shown.open("access?user=bob&name=new.corp.example")
+        await page.get_by_role("link", name="Add a resource with this name").click()
+        await expect(page.get_by_role("textbox", name="Name that people open")).to_have_value(
+            "new.corp.example"
+        )
+        await expect(page.get_by_role("textbox", name="Short name")).to_have_value("new")
+
+
 async def test_a_policy_that_nobody_uses_is_offered_for_deletion(
     world: World, running: Browser, people: None
 ) -> None:

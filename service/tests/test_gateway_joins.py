@@ -225,6 +225,9 @@ async def test_a_computer_joins_where_browsers_get_another_certificate(
 
 async def test_nothing_is_changed_before_the_person_agrees(reached: World, computer: Computer) -> None:
     before, made = await computer.network(), await link(reached)
+    # Somebody opens the link in a browser, which sends no fragment.
+    opened = await reached.anyone.get("/join")
+    assert "Run there, as root:  culvert-gateway join" in opened.text
     code, said = await computer.run("join", made, *DIRECT, says="n\n")
     assert code == 0
     assert f"next hop 198.51.100.1 ({ROUTER_MAC})" in said

@@ -56,6 +56,7 @@ const resourcesRoute = createRoute({
 const newResourceRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources/new",
+  validateSearch: (search) => text(search, "fqdn"),
   component: view(() => import("./resources/ResourceCreatePage"), "ResourceCreatePage"),
 });
 
@@ -172,6 +173,7 @@ const policiesRoute = createRoute({
 const newPolicyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/new",
+  validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "resource") }),
   component: view(() => import("./policies/PolicyCreatePage"), "PolicyCreatePage"),
 });
 

@@ -23,6 +23,10 @@ from culvert_service.rest.api import PREFIX
 from culvert_service.rest.reads_again import ReadsAgain
 from culvert_service.tasks import Periodic
 
+_JOIN = """\
+This link is for the computer that becomes a gateway. Run there, as root:  culvert-gateway join 'LINK'
+Dieser Link ist für den Computer, der ein Gateway wird. Dort als root ausführen:  culvert-gateway join 'LINK'
+"""
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of
 `admin-token` in the controller's state directory; or sign in, and send the session's cookie, and with each write its
@@ -81,6 +85,11 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
+    @app.get("/join", include_in_schema=False)
+    async def join() -> PlainTextResponse:
+        """A gateway's link in a browser: its token is in the fragment, which no browser sends."""
+        return PlainTextResponse(_JOIN)
+
     health.install(app, database, rates, works)
 
     known = endpoints(of_admins, AdmissionCheck.PERMISSION) + endpoints(of_anyone, AdmissionCheck.RATE)
@@ -91,5 +100,5 @@ def application(
     app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)
     app.add_middleware(ReadsAgain)
     app.add_middleware(SafeHeaders)
-    _: Any = (ca, front)
+    _: Any = (ca, front, join)
     return app

@@ -143,7 +143,11 @@ export function AccessCheckPage() {
           key={trace.device_id}
           trace={trace}
           // A denial in the past has no remedy.
-          remedy={at === undefined && user !== undefined ? <Remedy user={user} trace={trace} /> : null}
+          remedy={
+            at === undefined && user !== undefined && name !== undefined ? (
+              <Remedy user={user} fqdn={name} trace={trace} />
+            ) : null
+          }
         />
       ))}
     </Stack>

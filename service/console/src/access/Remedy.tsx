@@ -12,7 +12,7 @@ type Trace = Schemas["TraceOut"];
 const GROUPS_MAX = 3;
 
 /** The acts of an administrator against a denial, each with its place. The person's own remedy is another. */
-export function Remedy({ user, trace }: { user: string; trace: Trace }) {
+export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trace: Trace }) {
   const { reason, resource } = trace;
   const failed = trace.steps.find((step) => !step.holds && step.reason === reason);
   const name = failed?.subject ?? "";
@@ -51,7 +51,7 @@ export function Remedy({ user, trace }: { user: string; trace: Trace }) {
       );
     case "NAME_UNKNOWN":
       return (
-        <AnchorLink to="/resources/new" size="sm" underline="always">
+        <AnchorLink to="/resources/new" search={{ fqdn }} size="sm" underline="always">
           <Trans>Add a resource with this name</Trans>
         </AnchorLink>
       );
@@ -107,7 +107,12 @@ function NoPolicy({ user, resource }: { user: string; resource: string | null })
           {t`Add ${user} to the group ${group}, which may reach it`}
         </AnchorLink>
       ))}
-      <AnchorLink to="/policies/new" size="sm" underline="always">
+      <AnchorLink
+        to="/policies/new"
+        search={{ user, ...(resource !== null && { resource }) }}
+        size="sm"
+        underline="always"
+      >
         {groups.size === 0 ? t`Add a policy for ${user}` : t`Or add a policy for ${user} alone`}
       </AnchorLink>
     </Stack>

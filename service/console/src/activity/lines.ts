@@ -1,6 +1,6 @@
 /** A line of the audit log in words. Pure. */
 import { i18n, type MessageDescriptor } from "@lingui/core";
-import { msg, t } from "@lingui/core/macro";
+import { msg, plural, t } from "@lingui/core/macro";
 import type { Line } from "./queries";
 
 type About = Pick<Line, "object" | "details" | "names">;
@@ -115,7 +115,7 @@ function kindOf(kind: string): string {
 
 /** "laptop of alice" for a device that is there still, else its id. */
 export function actorOf({ actor, names }: Pick<Line, "actor" | "names">): string {
-  return names[actor] ?? actor;
+  return names[actor] ?? (actor === "unknown" ? t`somebody with a link` : actor);
 }
 
 /** "tunnel to wiki.corp.example, of laptop of alice, at gw-berlin"; "device laptop of alice"; "resource wiki". */
@@ -213,6 +213,12 @@ export function listReasons(chosen: string | undefined) {
 
 const kindIn = (action: string): string => action.split(".")[0] ?? "";
 
+const leftOut = (count: number): string =>
+  plural(count, {
+    one: "# more refusal of the same callers has no line of its own",
+    other: "# more refusals of the same callers have no line of their own",
+  });
+
 /** The access check's question about a name that a person's device was refused; null for any other line. */
 export function questionOf({
   action,
@@ -234,6 +240,7 @@ export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & Ab
   const user = names[`user/${String(details["user"])}`] ?? told("user");
   const known = ACTS[line.action];
   const done = known ? i18n._(known) : line.action;
+  if (line.action === "audit.left-out") return leftOut(Number(details["left_out"]));
   if (line.outcome === "denied")
     return line.action === "tunnel.open"
       ? t`${who} was refused: ${what}`

@@ -13,7 +13,7 @@ import type { Device } from "./queries";
 export type Doing = "revoke" | "authenticator";
 
 /** Approves devices, one after the other; the rest stays as it is when one is refused. */
-export function useApproval(onDone: () => void) {
+export function useApproval(onDone: () => void, name?: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (ids: readonly string[]) => {
@@ -21,10 +21,12 @@ export function useApproval(onDone: () => void) {
         await api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id } } });
     },
     onSuccess: (_, ids) => {
-      if (ids.length > 1)
-        notifications.show({
-          message: plural(ids.length, { one: "# device is approved", other: "# devices are approved" }),
-        });
+      notifications.show({
+        message:
+          name !== undefined
+            ? t`${name} is approved`
+            : plural(ids.length, { one: "# device is approved", other: "# devices are approved" }),
+      });
       onDone();
     },
     onError: notifyProblem,
@@ -33,7 +35,7 @@ export function useApproval(onDone: () => void) {
 }
 
 export function Approve({ device: { id, name, user } }: { device: Device }) {
-  const approve = useApproval(() => undefined);
+  const approve = useApproval(() => undefined, name);
   return (
     <Button
       size="compact-sm"

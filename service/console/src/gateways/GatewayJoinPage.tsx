@@ -15,6 +15,7 @@ import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
+import { useUnsaved } from "../shared/useUnsaved";
 import { commandOf, placementFaults, progressOf, type Placement, type Progress } from "./joining";
 
 type Made = Schemas["GatewayLinkOut"];
@@ -113,6 +114,7 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
   });
   const gateway = rows?.get(made.gateway);
   const { state, words } = progressOf(data ?? made, gateway, now);
+  useUnsaved(state === "waiting");
   return (
     <Stack gap="lg">
       {state === "waiting" && <Command link={made.link} />}

@@ -17,13 +17,15 @@ import { merged, sorted } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
 import { inSentence } from "../shared/words";
 import { Software } from "./Software";
+import { OpenLinks } from "./OpenLinks";
 import { driftOf, silentOf, stateOf, type GatewayOrder } from "./state";
 
 export function GatewayListPage() {
   const filter = sorted(useSearch({ from: "/frame/gateways" }), "name");
   const navigate = useNavigate({ from: "/gateways" });
   const { rows } = useGateways();
-  const add = useMayWrite("gateways") && (
+  const mayWrite = useMayWrite("gateways");
+  const add = mayWrite && (
     <ButtonLink to="/gateways/join" leftSection={<IconPlus size={16} />}>
       <Trans>Add a gateway</Trans>
     </ButtonLink>
@@ -69,6 +71,7 @@ export function GatewayListPage() {
           }}
         />
       )}
+      {mayWrite && <OpenLinks />}
     </>
   );
 }

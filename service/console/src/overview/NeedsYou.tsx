@@ -48,8 +48,8 @@ export function NeedsYou() {
           </ThemeIcon>
           <Text size="sm">
             {zones.length > 0
-              ? t`Nothing: no device waits, no certificate ends, and every zone is live.`
-              : t`Nothing: no device waits, and no certificate ends.`}
+              ? t`Nothing: no device waits, no certificate ends soon, and every zone is live.`
+              : t`Nothing: no device waits, and no certificate ends soon.`}
           </Text>
         </Group>
       ) : (

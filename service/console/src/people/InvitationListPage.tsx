@@ -30,7 +30,7 @@ export function InvitationListPage() {
     <>
       <ListPage
         title={t`Invitations`}
-        about={t`Links that have been sent and not used yet.`}
+        about={t`Links that have been made and not used yet.`}
         before={<PageSwitch at="/invitations" pages={PEOPLE_PAGES} />}
         search={{
           q: filter.q,

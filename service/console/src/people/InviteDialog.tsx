@@ -71,6 +71,14 @@ function Made({
   const until = moment(expires_at);
   return (
     <Stack>
+      {device === null && (
+        <Text size="sm">
+          <Trans>
+            Send this link to {name}, who opens it on the computer that is to be enrolled: Culvert sends no
+            mail.
+          </Trans>
+        </Text>
+      )}
       {device === null && <QrSecret value={link} title={t`QR code of the invitation`} />}
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-live="polite">
         <Step isDone={device !== null}>

@@ -6,6 +6,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { Grants } from "../access/Grants";
+import { questionOf } from "../activity/lines";
 import { StateBadge } from "../devices/StateBadge";
 import { devicesQuery, type Device } from "../devices/queries";
 import { AnchorLink } from "../shared/links";
@@ -67,16 +68,25 @@ export function PersonDenials({ name }: { name: string }) {
   return (
     <Section title={t`Last denials`}>
       <Stack component="ul" gap={6} m={0} p={0} style={{ listStyle: "none" }}>
-        {data.map(({ chain, seq, at, why }) => (
-          <Group key={`${chain}/${seq}`} component="li" gap="md" align="baseline" wrap="nowrap">
-            <Text size="sm" className="name" flex={1} maw={720}>
-              {why}
-            </Text>
-            <Text span c="dimmed" flex="none">
-              <TimeSince at={at} />
-            </Text>
-          </Group>
-        ))}
+        {data.map((line) => {
+          const { chain, seq, at, why } = line;
+          const question = questionOf(line);
+          return (
+            <Group key={`${chain}/${seq}`} component="li" gap="md" align="baseline" wrap="nowrap">
+              <Text size="sm" className="name" flex={1} maw={720}>
+                {why === null ? "" : (line.names[why] ?? why)}{" "}
+                {question && (
+                  <AnchorLink to="/access" search={question} inherit underline="always">
+                    <Trans>Check access</Trans>
+                  </AnchorLink>
+                )}
+              </Text>
+              <Text span c="dimmed" flex="none">
+                <TimeSince at={at} />
+              </Text>
+            </Group>
+          );
+        })}
       </Stack>
       <AnchorLink to="/activity" search={{ person: name }} size="sm" mt="xs" display="inline-block">
         <Trans>All activity of this person’s devices</Trans>

@@ -2,7 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
 import { CreateForm, type Created } from "../shared/CreateForm";
@@ -11,14 +11,15 @@ import { PolicyFields } from "./PolicyFields";
 import { FIELDS, fieldsOf, newPolicy, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 
-const NEW: Created<PolicyForm> = {
-  initial: newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone),
-  fieldsOf,
-  renamed: FIELDS,
-  validate: VALIDATE,
-};
+const NEW: Omit<Created<PolicyForm>, "initial"> = { fieldsOf, renamed: FIELDS, validate: VALIDATE };
 
+/** The address may name the person and the resource of the policy. */
 export function PolicyCreatePage() {
+  const { user, resource } = useSearch({ from: "/frame/policies/new" });
+  const initial = newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  if (user !== undefined) Object.assign(initial, { whose: "user", who: user });
+  if (resource !== undefined) initial.resources = [resource];
+  if (user !== undefined && resource !== undefined) initial.name = t`${user} to ${resource}`;
   const navigate = useNavigate();
   const queries = useQueryClient();
   return (
@@ -29,7 +30,7 @@ export function PolicyCreatePage() {
       />
       <CreateForm
         label={t`Policy`}
-        created={NEW}
+        created={{ ...NEW, initial }}
         create={async (form) => body(await api.POST("/api/v1/policies", { body: policyOf(form) }))}
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["policies"] });

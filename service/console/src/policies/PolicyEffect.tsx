@@ -8,7 +8,9 @@ import { previewPolicy, type Policy } from "./queries";
 
 /** The effect of the form's content. `before`: the policy that it would replace. */
 export function PolicyEffect({ values, before }: { values: PolicyForm; before?: Policy }) {
-  const asked = isWhole(values) ? policyOf(values) : null;
+  // The effect does not depend on the name.
+  const named = values.name.trim() === "" ? { ...values, name: "new" } : values;
+  const asked = isWhole(named) ? policyOf(named) : null;
   const effect = useEffectOf("policies", before?.name ?? null, asked, (body) =>
     previewPolicy(body, before?.name ?? null),
   );
@@ -16,7 +18,12 @@ export function PolicyEffect({ values, before }: { values: PolicyForm; before?: 
     <EffectBox>
       {asked !== null && effect.data ? (
         <>
-          <EffectList effect={effect.data} />
+          <EffectList
+            effect={effect.data}
+            {...(before !== undefined && {
+              nobody: t`The same people may reach it, where the conditions are met`,
+            })}
+          />
           <Breaks of={effect.data.breaks} />
         </>
       ) : (

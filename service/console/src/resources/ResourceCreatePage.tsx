@@ -4,7 +4,8 @@ import { Alert, Button, Group, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
@@ -17,13 +18,15 @@ import { fieldsOf, NEW, resourceOf, VALIDATE } from "./form";
 import { previewResource } from "./queries";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { suggestedName, useSuggestion } from "../shared/suggestion";
+import { useUnsaved } from "../shared/useUnsaved";
 
 /** The first submission previews the resource, the second creates it. */
 export function ResourceCreatePage() {
+  const { fqdn = "" } = useSearch({ from: "/frame/resources/new" });
   const navigate = useNavigate();
   const queries = useQueryClient();
   const form = useForm({
-    initialValues: NEW,
+    initialValues: { ...NEW, fqdn, name: suggestedName(fqdn) },
     validate: VALIDATE,
     // The preview was of other values.
     onValuesChange: () => preview.reset(),
@@ -45,6 +48,13 @@ export function ResourceCreatePage() {
       await navigate({ to: "/resources/of/$name", params: { name } });
     },
   });
+  useUnsaved(form.isDirty() && !create.isSuccess);
+  const buttons = useRef<HTMLDivElement>(null);
+  const isShown = preview.data !== undefined;
+  // The effect pushes the button that publishes below the screen.
+  useEffect(() => {
+    if (isShown) buttons.current?.scrollIntoView({ block: "end" });
+  }, [isShown]);
   const publishes = preview.data !== undefined && preview.data.records.length > 0;
   const failed = create.error ?? preview.error;
   return (
@@ -63,7 +73,7 @@ export function ResourceCreatePage() {
               {!publishes && <Unpublished />}
             </EffectBox>
           )}
-          <Group>
+          <Group ref={buttons} pb="md">
             <Button type="submit" loading={preview.isPending || create.isPending}>
               {preview.data === undefined ? t`Preview` : publishes ? t`Publish it` : t`Add it`}
             </Button>

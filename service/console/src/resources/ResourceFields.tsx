@@ -70,6 +70,9 @@ export function ResourceFields({
       <Stack gap={6} role="group" aria-label={t`Permitted addresses`}>
         <Text size="sm" fw={500}>
           <Trans>Permitted addresses</Trans>
+          <Text span inherit c="var(--mantine-color-error)" aria-hidden>
+            {" *"}
+          </Text>
         </Text>
         <Text size="xs" c="dimmed">
           <Trans>Addresses on the gateways’ LAN. The tunnel carries only these.</Trans>
@@ -86,6 +89,7 @@ export function ResourceFields({
         placeholder={form.values.gateways.length > 0 ? "" : t`At least one`}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
         searchable
+        nothingFoundMessage={gateways?.size === 0 ? t`None yet` : t`No match`}
         withAsterisk
         {...form.getInputProps("gateways")}
       />

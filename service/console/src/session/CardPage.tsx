@@ -4,10 +4,23 @@ import type { ReactNode } from "react";
 
 import { Card } from "../shared/Card";
 import { LanguageSwitch } from "../locale/LanguageSwitch";
+import { useUnsaved } from "../shared/useUnsaved";
 
 /** A card in the middle of the page, before sign-in. */
-export function CardPage({ title, about, children }: { title: string; about?: string; children: ReactNode }) {
+export function CardPage({
+  title,
+  about,
+  once = false,
+  children,
+}: {
+  title: string;
+  about?: string;
+  /** It shows what cannot be shown again. */
+  once?: boolean;
+  children: ReactNode;
+}) {
   useDocumentTitle(`${title} · Culvert`);
+  useUnsaved(once);
   return (
     <Card maxWidth={420}>
       <Stack gap={4} mb="lg">
@@ -21,9 +34,11 @@ export function CardPage({ title, about, children }: { title: string; about?: st
         )}
       </Stack>
       {children}
-      <Group justify="flex-end" mt="lg">
-        <LanguageSwitch />
-      </Group>
+      {!once && (
+        <Group justify="flex-end" mt="lg">
+          <LanguageSwitch />
+        </Group>
+      )}
     </Card>
   );
 }

@@ -53,7 +53,7 @@ export function SetUpPage() {
           )}
           <TextInput
             label={t`Name`}
-            description={t`Lower-case letters, digits, dots and hyphens`}
+            description={t`Up to 63 lower-case letters, digits, dots, hyphens and underscores`}
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}
@@ -118,12 +118,12 @@ function FirstSignIn({
     onError: (error) => {
       form.setFieldValue("code", "");
       // Name and password are those of the account that was just made.
-      if (isWrong(error))
-        form.setFieldError("code", t`Not the code that it shows now. Wait for the next one.`);
+      if (isWrong(error)) form.setFieldError("code", t`This is not the present code. Type the next one.`);
     },
   });
   return (
     <CardPage
+      once
       title={t`Scan this with your authenticator`}
       about={t`Each sign-in asks for the six-digit code that it shows. This page is shown once.`}
     >
@@ -150,6 +150,7 @@ function FirstSignIn({
 function KeepCodes({ name, codes }: { name: string; codes: readonly string[] }) {
   return (
     <CardPage
+      once
       title={t`Save your recovery codes`}
       about={t`If the authenticator is lost, one of these signs you in.`}
     >

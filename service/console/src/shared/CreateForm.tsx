@@ -9,6 +9,7 @@ import type { ReactNode } from "react";
 import { byField, problemOf } from "../api/problem";
 import { ButtonLink } from "./links";
 import { ProblemNote } from "./ProblemNote";
+import { useUnsaved } from "./useUnsaved";
 
 export interface Created<Form> {
   initial: Form;
@@ -39,6 +40,7 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   children: (form: UseFormReturnType<Form>) => ReactNode;
 }) {
   const form = useForm<Form>({ initialValues: initial, ...(validate && { validate }) });
+  useUnsaved(form.isDirty());
   const placed = (error: Error) => byField(problemOf(error), fieldsOf(form.values), renamed);
   const save = useMutation({
     mutationFn: create,

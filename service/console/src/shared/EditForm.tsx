@@ -9,6 +9,7 @@ import type { Tagged } from "../api/client";
 import { byField, problemOf, ProblemError } from "../api/problem";
 import { ConflictDialog } from "./ConflictDialog";
 import { ProblemNote } from "./ProblemNote";
+import { useUnsaved } from "./useUnsaved";
 
 export interface Edited<Row, Form, Body> {
   formOf: (row: Row) => Form;
@@ -48,6 +49,7 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
   // The version before `base`, which `found` has for a moment after a change is saved.
   const [replaced, setReplaced] = useState<string | null>(null);
   const form = useForm<Form>({ initialValues: formOf(base.row), ...(validate && { validate }) });
+  useUnsaved(form.isDirty());
   const save = useMutation({
     mutationFn: ({ etag }: { etag: string }) => write(bodyOf(form.values, base.row), etag),
     onSuccess: (saved) => {

@@ -42,8 +42,8 @@ export function NoMatch({
 }: {
   /** The kind of rows, as inside a sentence. */
   kind: string;
-  /** The texts of a row that are searched: "in its name or members". */
-  places: string;
+  /** The texts of a row that are searched: "in its name or members"; null without a text. */
+  places: string | null;
   onShowAll: () => void;
 }) {
   return (
@@ -56,7 +56,7 @@ export function NoMatch({
         </Button>
       }
     >
-      <Trans>Nothing has this text {places}.</Trans>
+      {places === null ? t`The chosen filters leave none.` : t`Nothing has this text ${places}.`}
     </EmptyList>
   );
 }

@@ -69,7 +69,7 @@ export function ListPage<Row>({
             isFiltered ? (
               <NoMatch
                 kind={kind}
-                places={search.places}
+                places={search.q === undefined ? null : search.places}
                 onShowAll={search.onShowAll ?? (() => search.onSearch(""))}
               />
             ) : (

@@ -59,7 +59,7 @@ function useNames(
     searchValue: typed,
     onSearchChange: setTyped,
     filter: FOUND,
-    nothingFoundMessage: found.isFetching ? t`Searching…` : t`No match`,
+    nothingFoundMessage: found.isFetching ? t`Searching…` : q === "" ? t`None yet` : t`No match`,
   };
 }
 

@@ -2,6 +2,7 @@ import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 
 import { CopyText } from "./CopyText";
+import { useUnsaved } from "./useUnsaved";
 
 /** A secret that the controller does not keep. */
 export function SecretPanel({
@@ -15,6 +16,7 @@ export function SecretPanel({
   about: string;
   onClose: () => void;
 }) {
+  useUnsaved(true);
   return (
     <Stack>
       <TextInput
