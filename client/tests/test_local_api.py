@@ -278,10 +278,10 @@ TERMINAL = f'exec {sys.executable} -c "import pty, sys; sys.exit(pty.spawn(sys.a
 
 
 async def test_at_a_terminal_the_person_reads_whose_invitation_it_is_and_agrees(lab: Lab) -> None:
-    async def at_a_terminal(*typed: str, language: str = "C.UTF-8") -> Ended:
+    async def at_a_terminal(*typed: str, language: str = "C.UTF-8", uid: int = ALICE) -> Ended:
         keys = "".join(f"{line}\n" for line in typed)
         return await culvert(
-            lab.daemon, ALICE, "enroll", lab.link, stdin=keys, language=language, under=TERMINAL
+            lab.daemon, uid, "enroll", lab.link, stdin=keys, language=language, under=TERMINAL
         )
 
     declined = await at_a_terminal("nein", language="de_DE.UTF-8")
@@ -293,6 +293,10 @@ async def test_at_a_terminal_the_person_reads_whose_invitation_it_is_and_agrees(
     assert agreed.code == 0
     assert TOTP_URI in agreed.out
     assert "The code is right" in agreed.out
+    assert (await at_a_terminal()).code == 3
+    again = await at_a_terminal("no", uid=0)
+    assert "This computer is enrolled there for alice already" in again.out
+    assert "Signed in as alice" in (await culvert(lab.daemon, ALICE, "status")).out
 
 
 async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(place: Path) -> None:

@@ -229,7 +229,13 @@ def _say_whose(host: str, whose: local_pb2.ShowInvitationResponse | None) -> Tro
     display_name = whose.user_display_name
     person = f"{display_name} ({whose.user})" if display_name else whose.user
     title = tr("For {person}, from {host}", person=person, host=host)
-    return Trouble(title, tr("Enrol only if this is you. The invitation works once."))
+    told = tr("Enrol only if this is you. The invitation works once.")
+    if whose.replaces:
+        told += " " + tr(
+            "This computer is enrolled there for {user} already: that ends, and its tunnels close.",
+            user=whose.replaces,
+        )
+    return Trouble(title, told)
 
 
 class _ReadyPage(QWidget):

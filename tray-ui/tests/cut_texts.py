@@ -78,7 +78,7 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         prefixes=["10.20.0.0/16", "fd00:20::/32"],
     )
     taken = local_pb2.SubmitCodeResponse()
-    whose = local_pb2.ShowInvitationResponse(user="alice", user_display_name="Alice Liddell")
+    whose = local_pb2.ShowInvitationResponse(user="alice", user_display_name="Alice Liddell", replaces="bea")
     refused = EnrolDialog(_daemon(_refusal(CulvertError(Reason.INVITATION_INVALID))), _nothing, _nothing)
     for name, dialog in (
         ("refused invitation", refused),

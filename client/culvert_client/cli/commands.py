@@ -484,6 +484,9 @@ def _confirm_invitation(context: typer.Context, link: str) -> None:
     told = known if whose.user else unknown
     person = f"{display_name} ({whose.user})" if display_name else whose.user
     words.err.print(told.format(person=person, host=host), markup=False)
+    if whose.replaces:
+        replaced = _("This computer is enrolled there for {user} already: that ends, and its tunnels close.")
+        words.err.print(replaced.format(user=whose.replaces), markup=False)
     if not confirm(_("Enrol this computer? (yes/no)")):
         words.err.print(_("Nothing has changed. The invitation is not used."))
         raise typer.Exit

@@ -184,7 +184,12 @@ class LocalApi:
 
     async def show_invitation(self, link: str, uid: int) -> local_pb2.ShowInvitationResponse:
         self._check_may_enrol(uid)
-        return await show_invitation(parse_invitation(link), self._shared.nat64.reach)
+        invitation = parse_invitation(link)
+        shown = await show_invitation(invitation, self._shared.nat64.reach)
+        of = self._find_invited(invitation, uid)
+        if of is not None and of.connection.identity is not None:
+            shown.replaces = of.connection.identity.user
+        return shown
 
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         return await self._to_the_end(self._enroll(link, device_name, uid))
@@ -205,9 +210,7 @@ class LocalApi:
             # Another user may have enrolled while this call waited.
             self._check_may_enrol(uid)
             invitation = parse_invitation(link)
-            of = self._find_invited(invitation)
-            if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
-                raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+            of = self._find_invited(invitation, uid)
             name, reach = device_name or socket.gethostname(), self._shared.nat64.reach
             with self._enrolments.room():
                 # Store the key before the request, so that the request can be repeated after a lost answer.
@@ -261,8 +264,17 @@ class LocalApi:
             of.post(PauseRequested(paused_until))
         return of
 
-    def _find_invited(self, invitation: Invitation) -> Organisation | None:
-        """The organisation with this controller, or else an organisation without an identity."""
+    def _find_invited(self, invitation: Invitation, uid: int) -> Organisation | None:
+        """The organisation with this controller, or else an organisation without an identity.
+
+        Raises CulvertError LOCAL_PERMISSION if the user may not replace it.
+        """
+        of = self._find_place(invitation)
+        if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
+            raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+        return of
+
+    def _find_place(self, invitation: Invitation) -> Organisation | None:
         for it in self._all():
             identity = it.connection.identity
             if identity is not None and (

@@ -668,6 +668,10 @@
       <translation>Nur registrieren, wenn das die eigene Person ist. Die Einladung gilt einmal.</translation>
     </message>
     <message>
+      <source>This computer is enrolled there for {user} already: that ends, and its tunnels close.</source>
+      <translation>Dieser Computer ist dort schon für {user} registriert: Das endet, und die Tunnel werden geschlossen.</translation>
+    </message>
+    <message>
       <source>From {host}</source>
       <translation>Von {host}</translation>
     </message>

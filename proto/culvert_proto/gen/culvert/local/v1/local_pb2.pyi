@@ -865,19 +865,23 @@ class ShowInvitationResponse(_message.Message):
 
     USER_FIELD_NUMBER: _builtins.int
     USER_DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    REPLACES_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """Empty when the controller does not say."""
     user_display_name: _builtins.str
     """Empty when the person has none."""
+    replaces: _builtins.str
+    """For whom this computer is enrolled with the same controller; EnrollRequest replaces that enrolment. Empty without one."""
     def __init__(
         self,
         *,
         user: _builtins.str = ...,
         user_display_name: _builtins.str = ...,
+        replaces: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["user", b"user", "user_display_name", b"user_display_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["replaces", b"replaces", "user", b"user", "user_display_name", b"user_display_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
