@@ -13,6 +13,7 @@ import datetime
 import os
 import platform
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
@@ -66,55 +67,64 @@ NAMES = (
 )
 
 
-async def measure(names: list[str]) -> list[Figure]:
-    """The figures called `names`. Baselines are measured between our own runs, so that both see the same machine."""
-    figures: list[Figure] = []
+async def measure(names: list[str]) -> AsyncGenerator[list[Figure]]:
+    """The figures called `names`, as they are measured: a run takes half an hour, and may fail in its last part.
+
+    Baselines are measured between our own runs, so that both see the same machine.
+    """
     if wanted := [name for name in lab.NAMES if name in names]:
-        figures += await lab.measure(wanted)
+        yield await lab.measure(wanted)
     if wanted := [name for name in daemon.NAMES if name in names]:
-        figures += await daemon.measure(wanted)
+        yield await daemon.measure(wanted)
     if "first_reply_ms" in names:
-        figures += await first_reply.measure()
+        yield await first_reply.measure()
     if wanted := [name for name in tray.NAMES if name in names]:
-        figures += [figure for figure in await asyncio.to_thread(tray.measure) if figure.name in wanted]
+        yield [figure for figure in await asyncio.to_thread(tray.measure) if figure.name in wanted]
     if "esp_1400_mbit_s" in names:
-        figures += esp.measure()
+        yield esp.measure()
     if wanted := [name for name in hash.NAMES if name in names]:
-        figures += [figure for figure in hash.measure() if figure.name in wanted]
+        yield [figure for figure in hash.measure() if figure.name in wanted]
     if wanted := [name for name in pipeline.NAMES if name in names]:
-        figures += pipeline.measure(wanted)
+        yield pipeline.measure(wanted)
     if wanted := [name for name in p4runtime_inserts.NAMES if name in names]:
-        figures += await p4runtime_inserts.measure(wanted)
+        yield await p4runtime_inserts.measure(wanted)
     if wanted := [name for name in site_to_site.NAMES if name in names]:
-        figures += await site_to_site.measure(wanted)
+        yield await site_to_site.measure(wanted)
     if "scale_ratio" in names:
-        figures += await scale.measure()
+        yield await scale.measure()
     if "rekey_lost" in names:
-        figures += await rekey.measure()
+        yield await rekey.measure()
     if wanted := [name for name in client_rekey.NAMES if name in names]:
-        figures += await client_rekey.measure(wanted)
+        yield await client_rekey.measure(wanted)
     if "dns_1000_s" in names:
-        figures += await dns_zone.measure()
+        yield await dns_zone.measure()
     if wanted := [name for name in audit_log.NAMES if name in names]:
-        figures += await audit_log.measure(wanted)
+        yield await audit_log.measure(wanted)
     if wanted := [name for name in setups.NAMES if name in names]:
-        figures += await setups.measure(wanted)
+        yield await setups.measure(wanted)
     if wanted := [name for name in watchers.NAMES if name in names]:
-        figures += await watchers.measure(wanted)
+        yield await watchers.measure(wanted)
     if wanted := [name for name in flood.NAMES if name in names]:
-        figures += await flood.measure(wanted)
+        yield await flood.measure(wanted)
     if "reconcile_100k_s" in names:
-        figures += await reconcile.measure()
+        yield await reconcile.measure()
     if "failover_ms" in names:
-        figures += await failover.measure()
+        yield await failover.measure()
     if "roam_ms" in names:
-        figures += await roam.measure()
+        yield await roam.measure()
     if "restart_ms" in names:
-        figures += await restart.measure()
+        yield await restart.measure()
     if "revoke_ms" in names:
-        figures += await revocation.measure()
+        yield await revocation.measure()
     if wanted := [name for name in console_pages.NAMES if name in names]:
-        figures += [figure for figure in await console_pages.measure() if figure.name in wanted]
+        yield [figure for figure in await console_pages.measure() if figure.name in wanted]
+
+
+async def collect(names: list[str]) -> list[Figure]:
+    figures: list[Figure] = []
+    async for measured in measure(names):
+        figures += measured
+        print(*(figure.line() for figure in measured), sep="\n", flush=True)
     return figures
 
 
@@ -124,13 +134,12 @@ def main() -> None:
         sys.exit(f"no such figure: {', '.join(unknown)}; there are: {', '.join(NAMES)}")
     if "bmv2" not in site_to_site.targets():
         print("bmv2 is not measured: its simple_switch_grpc is not on the PATH", file=sys.stderr)
-    figures = asyncio.run(measure(names or list(NAMES)))
-    lines = [figure.line() for figure in figures]
+    figures = asyncio.run(collect(names or list(NAMES)))
     if not names:
+        lines = [figure.line() for figure in figures]
         (BUILD / "bench.jsonl").write_text("\n".join(lines) + "\n")
         machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
         (BUILD / "bench.html").write_text(page.render(figures, datetime.date.today().isoformat(), machine))
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
