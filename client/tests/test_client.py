@@ -395,8 +395,10 @@ def test_a_new_identity_starts_with_nothing_of_the_old() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
+    assert world.status().clicks
     world.post(Enrolled())
     assert world.status().tunnels == []
+    assert world.status().clicks == []
     assert world.status().resources == []
     [apply] = world.take(Apply)
     assert (apply.desired.tunnels, apply.desired.blocked) == ((), frozenset(PROFILE.protected_prefixes))

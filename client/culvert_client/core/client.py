@@ -549,6 +549,8 @@ class Client:
             if isinstance(machine.state, Opening):
                 commands += self._refuse(fqdn, machine.state.waiting, error, now)
         self.machines.clear()
+        # Another person must not read what the former person opened.
+        self.clicks = Clicks()
         return commands
 
     def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:
