@@ -80,7 +80,7 @@ async def test_a_person_enrols_from_the_page_and_sees_it_happen(world: World, ru
         assert href is not None
         assert parse_invitation(href) == parse_invitation(link)
         await button.click()
-        command = page.get_by_text("culvert enroll https://")
+        command = page.get_by_text("culvert enroll 'https://")
         assert parse_invitation((await command.inner_text()).split()[-1]) == parse_invitation(link)
         await shown.picture("invitation-begun")
         await enrol(world, link)

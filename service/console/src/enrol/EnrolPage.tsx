@@ -122,7 +122,7 @@ function Steps({
 }) {
   const { texts } = language;
   const link = desktopLink(window.location.origin, invitation);
-  const command = `culvert enroll ${window.location.href}`;
+  const command = `culvert enroll '${window.location.href}'`;
   return (
     <List
       type="ordered"

@@ -1,7 +1,18 @@
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Badge, Button, Checkbox, Code, Group, Stack, Stepper, Text, TextInput } from "@mantine/core";
+import {
+  Badge,
+  Button,
+  Checkbox,
+  Code,
+  Group,
+  Stack,
+  Stepper,
+  Text,
+  TextInput,
+  VisuallyHidden,
+} from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -138,13 +149,14 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
         />
       </Stepper>
       <Group role="status">
-        <Badge
-          variant="light"
-          tt="none"
-          color={state === "online" ? "culvert" : state === "expired" ? "red" : "gray"}
-        >
-          {i18n._(STATES[state])}
-        </Badge>
+        {state === "online" || state === "expired" ? (
+          <Badge variant="light" tt="none" color={state === "online" ? "culvert" : "red"}>
+            {i18n._(STATES[state])}
+          </Badge>
+        ) : (
+          // The steps above show it.
+          <VisuallyHidden>{i18n._(STATES[state])}</VisuallyHidden>
+        )}
         {state === "online" && (
           <AnchorLink to="/gateways/of/$name" params={{ name: made.gateway }}>
             <Trans>To {made.gateway}</Trans>

@@ -103,7 +103,7 @@ export function ResourceFields({
       />
       <TextInput
         label={t`Owner`}
-        description={t`Contact for people without access. “Ask …” on the page of a refused name needs an e-mail address.`}
+        description={t`Whom people without access ask: an e-mail address, which they can click, or words such as “the help desk”`}
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}

@@ -10,6 +10,7 @@ import { byField, problemOf } from "../api/problem";
 import { typed } from "../settings/ProofFields";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
+import { useUnsaved } from "../shared/useUnsaved";
 import { CardPage } from "./CardPage";
 import { RecoveryCodes } from "./RecoveryCodes";
 import { enter } from "./session";
@@ -29,6 +30,7 @@ export function SetUpPage() {
   });
   const [isSignedIn, setSignedIn] = useState(false);
   const { name, password } = form.values;
+  useUnsaved(form.isDirty() && !setUp.isSuccess);
   if (setUp.isSuccess && isSignedIn) return <KeepCodes name={name} codes={setUp.data.recovery_codes} />;
   if (setUp.isSuccess)
     return (
