@@ -147,6 +147,7 @@ async def test_a_controller_that_hangs_is_left_for_the_next_at_a_click() -> None
         await agent.close()
 
 
+@pytest.mark.slow
 async def test_a_call_without_an_answer_is_the_last_of_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -38,6 +38,7 @@ async def _measured(daemon: Running) -> None:
 
 
 @needs_root
+@pytest.mark.slow
 async def test_each_hop_is_seen_as_it_is(tmp_path: Path, gateway_address: str) -> None:
     infrastructure, devices, controller = Authority("infrastructure"), Authority("devices"), Controller()
     controller.profile.gateways[0].address = gateway_address
