@@ -239,6 +239,19 @@ async def test_an_expired_altered_or_withdrawn_link_is_refused_by_its_reason(wor
     assert await refusal(world, "gateway-joins", Computer().body(newer)) == "JOIN_LINK_UNKNOWN"
 
 
+async def test_links_that_still_work_are_listed_behind_any_number_of_ended_ones(world: World) -> None:
+    await enrol(world, "gw-old", pool="10.99.2.0/24")
+    await join(world, await enrol(world), Computer())
+    async with world.database.begin() as session:
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+        await session.execute(update(GatewayEnrolment).values(expires_at=past))
+    await enrol(world, "gw-new", pool="10.99.3.0/24")
+    everything = await world.rest("GET", "/gateway-enrolments")
+    assert [it["state"] for it in everything] == ["expired", "joined", "waiting"]
+    [shown] = await world.rest("GET", "/gateway-enrolments?waiting=true&limit=1")
+    assert shown["gateway"] == "gw-new"
+
+
 async def test_a_refused_join_leaves_the_link_good_and_no_gateway(world: World) -> None:
     token, computer = await enrol(world, pool="10.20.128.0/24"), Computer()
     assert (

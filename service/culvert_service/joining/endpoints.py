@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, status
+from fastapi import APIRouter, Depends, Path, Query, status
 
 from culvert_service.admins.access import fresh_proof
 from culvert_service.audit.caller import By
@@ -47,8 +47,11 @@ def router(api: Api, joining: Joining) -> APIRouter:
         return await joining.enrol(by, asked)
 
     @routes.get("", summary="List the enrolments of gateways")
-    async def list_all(page: Annotated[Page, Depends()]) -> list[GatewayEnrolmentOut]:
-        return await joining.list(page)
+    async def list_all(
+        page: Annotated[Page, Depends()],
+        waiting: Annotated[bool, Query(description="Only those whose link still works")] = False,
+    ) -> list[GatewayEnrolmentOut]:
+        return await joining.list(page, waiting=waiting)
 
     @routes.get("/{number}", summary="Show an enrolment of a gateway")
     async def get(number: Number) -> GatewayEnrolmentOut:

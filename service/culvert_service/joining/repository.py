@@ -19,9 +19,14 @@ def overlap(one: str, other: str) -> bool:
     return a.version == b.version and a.overlaps(b)
 
 
-async def enrolments(session: AsyncSession, cut: Cut) -> Sequence[GatewayEnrolment]:
-    """Oldest first."""
-    return (await session.scalars(cut.of(select(GatewayEnrolment), GatewayEnrolment.id))).all()
+async def enrolments(
+    session: AsyncSession, cut: Cut, open_at: datetime.datetime | None = None
+) -> Sequence[GatewayEnrolment]:
+    """Oldest first. `open_at`: only those whose link works at this time."""
+    query = select(GatewayEnrolment)
+    if open_at is not None:
+        query = query.where(GatewayEnrolment.used_at.is_(None), GatewayEnrolment.expires_at > open_at)
+    return (await session.scalars(cut.of(query, GatewayEnrolment.id))).all()
 
 
 async def enrolment(session: AsyncSession, number: int) -> GatewayEnrolment | None:

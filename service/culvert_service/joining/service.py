@@ -138,9 +138,10 @@ class Joining:
         link = f"{self._rest_url}/join#{agreement.write_token(token)}.{fingerprint}"
         return GatewayLinkOut(**self._out(made).model_dump(), link=link)
 
-    async def list(self, page: Page) -> list[GatewayEnrolmentOut]:
+    async def list(self, page: Page, *, waiting: bool = False) -> list[GatewayEnrolmentOut]:
+        """`waiting`: only those whose link still works."""
         async with self._database() as session:
-            found = await repository.enrolments(session, page.by(int))
+            found = await repository.enrolments(session, page.by(int), self._now() if waiting else None)
         return [self._out(one) for one in page.cut(found, lambda one: (one.id,))]
 
     async def get(self, number: int) -> GatewayEnrolmentOut:

@@ -5669,6 +5669,8 @@ export interface operations {
     list_all_api_v1_gateway_enrolments_get: {
         parameters: {
             query?: {
+                /** @description Only those whose link still works */
+                waiting?: boolean;
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;

@@ -16,7 +16,7 @@ export function OpenLinks() {
   const { data = [] } = useQuery({
     queryKey: KEY,
     queryFn: async () =>
-      body(await api.GET("/api/v1/gateway-enrolments", { params: { query: { limit: 500 } } })),
+      body(await api.GET("/api/v1/gateway-enrolments", { params: { query: { waiting: true, limit: 500 } } })),
     refetchInterval: AGAIN_MS,
   });
   const withdraw = useMutation({
@@ -24,15 +24,14 @@ export function OpenLinks() {
       api.DELETE("/api/v1/gateway-enrolments/{number}", { params: { path: { number } } }),
     onSettled: () => queries.invalidateQueries({ queryKey: KEY }),
   });
-  const open = data.filter(({ state }) => state === "waiting");
-  if (open.length === 0) return null;
+  if (data.length === 0) return null;
   return (
     <Paper withBorder p="md" mt="md" component="section" aria-label={t`Links to join`}>
       <Title order={2} size="h5" mb="xs">
         <Trans>Links to join</Trans>
       </Title>
       <Stack gap="xs">
-        {open.map(({ id, gateway, expires_at }) => {
+        {data.map(({ id, gateway, expires_at }) => {
           const until = moment(expires_at);
           return (
             <Group key={id} justify="space-between">
