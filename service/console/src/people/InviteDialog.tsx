@@ -72,14 +72,16 @@ function Made({
   return (
     <Stack>
       {device === null && (
-        <Text size="sm">
-          <Trans>
-            Send this link to {name}, who opens it on the computer that is to be enrolled: Culvert sends no
-            mail.
-          </Trans>
-        </Text>
+        <>
+          <Text size="sm">
+            <Trans>
+              Send this link to {name}, who opens it on the computer that is to be enrolled: Culvert sends no
+              mail.
+            </Trans>
+          </Text>
+          <QrSecret value={link} title={t`QR code of the invitation`} />
+        </>
       )}
-      {device === null && <QrSecret value={link} title={t`QR code of the invitation`} />}
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-live="polite">
         <Step isDone={device !== null}>
           {device === null ? t`Waiting for the computer to enrol` : t`${device} is enrolled`}

@@ -16,10 +16,12 @@ const NEW: Omit<Created<PolicyForm>, "initial"> = { fieldsOf, renamed: FIELDS, v
 /** The address may name the person and the resource of the policy. */
 export function PolicyCreatePage() {
   const { user, resource } = useSearch({ from: "/frame/policies/new" });
-  const initial = newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone);
-  if (user !== undefined) Object.assign(initial, { whose: "user", who: user });
-  if (resource !== undefined) initial.resources = [resource];
-  if (user !== undefined && resource !== undefined) initial.name = t`${user} to ${resource}`;
+  const initial: PolicyForm = {
+    ...newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone),
+    ...(user !== undefined && { whose: "user", who: user }),
+    ...(resource !== undefined && { resources: [resource] }),
+    ...(user !== undefined && resource !== undefined && { name: t`${user} to ${resource}` }),
+  };
   const navigate = useNavigate();
   const queries = useQueryClient();
   return (

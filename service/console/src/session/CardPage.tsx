@@ -4,7 +4,6 @@ import type { ReactNode } from "react";
 
 import { Card } from "../shared/Card";
 import { LanguageSwitch } from "../locale/LanguageSwitch";
-import { useUnsaved } from "../shared/useUnsaved";
 
 /** A card in the middle of the page, before sign-in. */
 export function CardPage({
@@ -15,12 +14,11 @@ export function CardPage({
 }: {
   title: string;
   about?: string;
-  /** It shows what cannot be shown again. */
+  /** It shows what another language, which loads the page again, would lose. */
   once?: boolean;
   children: ReactNode;
 }) {
   useDocumentTitle(`${title} · Culvert`);
-  useUnsaved(once);
   return (
     <Card maxWidth={420}>
       <Stack gap={4} mb="lg">

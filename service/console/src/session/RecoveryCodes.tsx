@@ -4,9 +4,11 @@ import { Button, Code, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconDownload, IconPrinter } from "@tabler/icons-react";
 
 import { CopyText } from "../shared/CopyText";
+import { useUnsaved } from "../shared/useUnsaved";
 
 /** New recovery codes, to copy, download and print. The controller keeps only their hashes. */
 export function RecoveryCodes({ name, codes }: { name: string; codes: readonly string[] }) {
+  useUnsaved(true);
   const { host } = window.location;
   const title = t`Culvert: recovery codes of ${name} at ${host}`;
   return (
