@@ -275,6 +275,7 @@ class LocalApi:
         return of
 
     def _find_place(self, invitation: Invitation) -> Organisation | None:
+        """As `_find_invited`, for any user."""
         for it in self._all():
             identity = it.connection.identity
             if identity is not None and (

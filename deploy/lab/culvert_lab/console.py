@@ -131,8 +131,8 @@ class Console:
 async def chromium_running() -> AsyncGenerator[Browser]:
     os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(OWN_BROWSERS))
     async with async_playwright() as playwright:
-        # With Playwright's ignore_https_errors alone, each new connection fails and is tried again, and after 32 of those
-        # Chromium gives up with ERR_TOO_MANY_RETRIES (puppeteer 4692).
+        # With Playwright's ignore_https_errors alone, each new connection fails and is made again, and Chromium bounds such
+        # repetitions (ERR_TOO_MANY_RETRIES, puppeteer 4692).
         args = [*FLAGS, "--ignore-certificate-errors"]
         running = await playwright.chromium.launch(executable_path=chromium(), args=args)
         try:
