@@ -81,6 +81,7 @@ class Tray(QObject):
         # Requests for a code while a dialog has the field for it.
         self._covered: list[Notice] = []
         self._ends = False
+        self._opened = False
         self._closed_early = False
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
@@ -239,7 +240,8 @@ class Tray(QObject):
             self._do(commands.ShowWindow())
 
     def _open_without_tray(self) -> None:
-        if not QSystemTrayIcon.isSystemTrayAvailable():
+        # A window that the person has closed meanwhile stays closed.
+        if not self._opened and not QSystemTrayIcon.isSystemTrayAvailable():
             self._show_window()
 
     def take_word(self, word: str) -> None:
@@ -339,6 +341,7 @@ class Tray(QObject):
                 self.end()
 
     def _show_window(self) -> None:
+        self._opened = True
         self._draw_window()
         _bring_to_front(self._window)
 

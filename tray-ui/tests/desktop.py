@@ -73,6 +73,9 @@ class Desktop:
         }
         try:
             self._start_display()
+            # The first key changes the keyboard's map, and a window manager that sees it change lets go of its keys for a
+            # moment.
+            self.key("shift")
             self._start_bus()
             self._start_window_manager()
             if self._panel is not None:
@@ -101,6 +104,11 @@ class Desktop:
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=True, timeout=20)
         return done.stdout
 
+    def _ask(self, *command: str) -> str:
+        """What the command tells of the windows: such a command fails when a window goes while it runs."""
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=20)
+        return done.stdout
+
     def screenshot(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.run("import", "-window", "root", str(path))
@@ -127,29 +135,19 @@ class Desktop:
 
     def windows(self) -> list[str]:
         """Titles of the windows that are shown."""
-        found = subprocess.run(
-            ["xdotool", "search", "--onlyvisible", "--name", ".+"],
-            env=self.env, capture_output=True, text=True, check=False, timeout=20,
-        )  # fmt: skip
-        return [self.run("xdotool", "getwindowname", number).strip() for number in found.stdout.split()]
+        # A window that goes while it is asked for its title is not shown.
+        numbers = self._ask("xdotool", "search", "--onlyvisible", "--name", ".+").split()
+        titles = [self._ask("xdotool", "getwindowname", number).strip() for number in numbers]
+        return [title for title in titles if title]
 
     def has_keyboard(self, title: str) -> bool:
         """Is the window of this title the one that keys go to?"""
-        active = subprocess.run(
-            ["xdotool", "getactivewindow", "getwindowname"],
-            env=self.env, capture_output=True, text=True, check=False, timeout=20,
-        )  # fmt: skip
-        return active.stdout.strip() == title
+        return self._ask("xdotool", "getactivewindow", "getwindowname").strip() == title
 
     def tray_icon(self) -> tuple[int, int, int, int] | None:
         """x, y, width, height of the icon that the panel has embedded."""
         _, bottom = self._size
-        # The call fails when a window goes while it lists them.
-        tree = subprocess.run(
-            ["xwininfo", "-root", "-tree"],
-            env=self.env, capture_output=True, text=True, check=False, timeout=20,
-        )  # fmt: skip
-        for line in tree.stdout.splitlines():
+        for line in self._ask("xwininfo", "-root", "-tree").splitlines():
             found = _NAMED_WINDOW.search(line)
             if found and found["class"] != "tint2":
                 width, height, x, y = (int(found[part]) for part in ("width", "height", "x", "y"))
@@ -170,14 +168,11 @@ class Desktop:
 
     def menus(self, program: str) -> list[int]:
         """Ids of the program's menus that are open."""
-        found = subprocess.run(
-            ["xdotool", "search", "--onlyvisible", "--class", program],
-            env=self.env, capture_output=True, text=True, check=False, timeout=20,
-        )  # fmt: skip
+        numbers = self._ask("xdotool", "search", "--onlyvisible", "--class", program).split()
         return [
             int(number)
-            for number in found.stdout.split()
-            if "_NET_WM_WINDOW_TYPE_POPUP_MENU" in self.run("xprop", "-id", number, "_NET_WM_WINDOW_TYPE")
+            for number in numbers
+            if "_NET_WM_WINDOW_TYPE_POPUP_MENU" in self._ask("xprop", "-id", number, "_NET_WM_WINDOW_TYPE")
         ]
 
     def _spawn(self, *command: str) -> None:

@@ -171,12 +171,16 @@ def test_without_a_tray_a_closed_window_leaves_the_notifications(
         # It answers only after the window has been closed.
         shown.process.send_signal(signal.SIGSTOP)
         tray = start_tray(bare, "--window")
+        started = time.monotonic()
         close(bare)
         wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")
         shown.process.send_signal(signal.SIGCONT)
         wait_until(lambda: [it["title"] for it in shown()] == ["Culvert keeps running"], "not told")
         close(bare)
         wait_until(lambda: "Culvert" not in bare.windows(), "the window stays")
+        # The window is not shown again when the tray gives up waiting for a panel.
+        time.sleep(max(0.0, started + 4 - time.monotonic()))
+        assert "Culvert" not in bare.windows()
         canned.show(statuses.silent(now=time.time()))
         wait_until(lambda: len(shown()) == 2, "no notice without a window")
         assert "gw-berlin does not answer" in shown()[1]["title"]
