@@ -62,7 +62,12 @@ class Controllers:
         self._ready.set()
 
     async def connected(self, count: int) -> None:
-        await until(lambda: len(self.streams) >= count)
+        """Until so many connections were made, of which the newest is open: a switch that ends may have connected again."""
+        await until(lambda: len(self.streams) >= count and self._newest_is_open())
+
+    def _newest_is_open(self) -> bool:
+        reader, writer = self.streams[-1]
+        return not reader.at_eof() and not writer.is_closing()
 
     async def cut(self) -> None:
         """Reset the newest connection."""
