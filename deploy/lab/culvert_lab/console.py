@@ -53,6 +53,43 @@ CUT = """() => {
   };
   return [...document.querySelectorAll('body *')].filter(cut).map(it => it.placeholder || it.textContent);
 }"""
+# Texts of disabled controls, which axe leaves out, with a contrast below 4.5:1 (WCAG 2.2, 1.4.3; docs/design.md).
+FAINT = """() => {
+  const pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const rgba = colour => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    return {rgb: [red, green, blue], alpha: alpha / 255};
+  };
+  const over = (above, below, share) => above.map((it, place) => it * share + below[place] * (1 - share));
+  const opacity = one => Number(getComputedStyle(one).opacity);
+  const ground = one => {
+    if (one === null) return [255, 255, 255];
+    const below = ground(one.parentElement), {rgb, alpha} = rgba(getComputedStyle(one).backgroundColor);
+    return over(over(rgb, below, alpha), below, opacity(one));
+  };
+  const light = rgb => {
+    const linear = it => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4;
+    const [red, green, blue] = rgb.map(it => linear(it / 255));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = one => {
+    const behind = ground(one);
+    let text = rgba(getComputedStyle(one).color).rgb;
+    for (let it = one; it !== null; it = it.parentElement) text = over(text, ground(it.parentElement), opacity(it));
+    const [less, more] = [light(behind), light(text)].sort((a, b) => a - b);
+    return (more + 0.05) / (less + 0.05);
+  };
+  const texts = one => [...one.childNodes].filter(it => it.nodeType === Node.TEXT_NODE).map(it => it.data);
+  const said = one => one.value || texts(one).join('').trim();
+  return [...document.querySelectorAll(':disabled, :disabled *, [data-disabled], [data-disabled] *')]
+    .filter(one => one.checkVisibility({visibilityProperty: true, opacityProperty: true}) && said(one))
+    .map(one => ({text: said(one), contrast: contrast(one)}))
+    .filter(one => one.contrast < 4.5)
+    .map(one => `${one.text} ${one.contrast.toFixed(1)}:1`);
+}"""
 # Long enough for a busy computer; a step that must be quick has a limit of its own.
 _PATIENCE_MS = 20_000
 expect.set_options(timeout=_PATIENCE_MS)
@@ -105,7 +142,11 @@ class Console:
             await self.page.evaluate(SETTLED)
             self.faults += [f"{name} {scheme}: {fault}" for fault in await self._axe()]
             self.faults += [f"{name} {scheme}: cut: {text}" for text in await self.page.evaluate(CUT)]
-            await self.page.screenshot(path=SCREENS / f"console-{name}-{scheme}.png", animations="disabled")
+            self.faults += [f"{name} {scheme}: faint: {text}" for text in await self.page.evaluate(FAINT)]
+            # On a phone most of a page is below the screen.
+            whole = self.page.viewport_size == NARROW
+            path = SCREENS / f"console-{name}-{scheme}.png"
+            await self.page.screenshot(path=path, animations="disabled", full_page=whole)
         await self.page.emulate_media(color_scheme="light")
 
     async def _axe(self) -> list[str]:

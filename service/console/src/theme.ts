@@ -1,6 +1,7 @@
 import {
   Badge,
   Button,
+  Chip,
   createTheme,
   Input,
   NavLink,
@@ -63,8 +64,9 @@ export const theme = createTheme({
     sizes: {
       h1: { fontSize: "20px" },
       h2: { fontSize: "20px" },
-      h3: { fontSize: "16px" },
+      h3: { fontSize: "20px" },
       h4: { fontSize: "14px" },
+      h5: { fontSize: "14px" },
     },
   },
   respectReducedMotion: true,
@@ -81,14 +83,31 @@ export const theme = createTheme({
     Button: Button.extend({
       vars: (_, { size = "sm" }) => ({ root: size === "sm" ? { "--button-height": CONTROL } : {} }),
     }),
+    Chip: Chip.extend({ defaultProps: { variant: "outline" } }),
     Input: Input.extend({
       vars: (_, { size = "sm" }) => ({ wrapper: size === "sm" ? { "--input-height": CONTROL } : {} }),
+    }),
+    // A hint below its field: fields side by side stand in a line, with hints or without.
+    InputWrapper: Input.Wrapper.extend({
+      defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"] },
+      styles: {
+        label: { fontWeight: 600 },
+        description: { fontSize: "var(--mantine-font-size-xs)" },
+        error: { fontSize: "var(--mantine-font-size-xs)" },
+      },
     }),
     NavLink: NavLink.extend({
       styles: { root: { borderRadius: "var(--mantine-radius-md)" }, label: { fontSize: 14 } },
     }),
     SegmentedControl: SegmentedControl.extend({
-      styles: { root: { backgroundColor: "var(--mantine-color-default-border)" } },
+      styles: {
+        root: {
+          backgroundColor: "var(--culvert-ground)",
+          border: "1px solid var(--mantine-color-default-border)",
+          padding: 3,
+        },
+        indicator: { backgroundColor: "var(--culvert-chosen)" },
+      },
     }),
     Table: Table.extend({
       styles: { th: { color: NOTE, fontWeight: 500, fontSize: "var(--mantine-font-size-xs)" } },
@@ -101,6 +120,7 @@ export const readable: CSSVariablesResolver = () => ({
   variables: {},
   light: {
     "--culvert-ground": "#f4f6f5",
+    "--culvert-chosen": "#ffffff",
     "--mantine-color-text": "#1a1f1c",
     "--mantine-color-default-border": "#dbe0dd",
     "--mantine-color-default-hover": "#f4f6f5",
@@ -124,6 +144,7 @@ export const readable: CSSVariablesResolver = () => ({
   },
   dark: {
     "--culvert-ground": "#15181a",
+    "--culvert-chosen": "#343a3e",
     "--mantine-color-dimmed": "#a3aca7",
     "--mantine-color-placeholder": "#a3aca7",
     "--mantine-color-disabled-color": "#a3aca7",

@@ -185,7 +185,7 @@ function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
           <Group key={at} component="li" wrap="nowrap" align="flex-start" gap="sm">
             <Mark holds={step.holds} size="xs" />
             <Text size="sm" className="name" miw={0}>
-              <Text span inherit fw={550}>
+              <Text span inherit fw={600}>
                 {i18n._(CHECKS[step.check])}
               </Text>{" "}
               {step.subject}

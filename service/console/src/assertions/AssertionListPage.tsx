@@ -87,7 +87,7 @@ const COLUMNS: Column<Assertion>[] = [
     title: msg`Assertion`,
     sort: "assertion",
     cell: (assertion) => (
-      <Text size="sm" fw={550} className="name">
+      <Text size="sm" fw={600} className="name">
         {saidOf(assertion)}
       </Text>
     ),
@@ -118,8 +118,13 @@ function Delete({ assertion, onClose }: { assertion: Assertion; onClose: () => v
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Delete this assertion?`} act={t`Delete`} mutation={mutation}>
-      <Text size="sm" fw={550} className="name">
+    <ConfirmDialog
+      onClose={onClose}
+      title={t`Delete this assertion?`}
+      act={t`Delete the assertion`}
+      mutation={mutation}
+    >
+      <Text size="sm" fw={600} className="name">
         {saidOf(assertion)}
       </Text>
       <Text size="sm">

@@ -138,7 +138,7 @@ const columns = (): Column<Device>[] => [
     sort: "name",
     cell: ({ name, user, user_display_name, posture, client_version }) => (
       <Stack gap={0}>
-        <Text size="sm" fw={550} className="name">
+        <Text size="sm" fw={600} className="name">
           {name}
         </Text>
         <Text size="xs" className="name">

@@ -33,7 +33,12 @@ export function DeviceRevokeDialog({
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Revoke ${name} of ${user}?`} act={t`Revoke`} mutation={revoke}>
+    <ConfirmDialog
+      onClose={onClose}
+      title={t`Revoke ${name} of ${user}?`}
+      act={t`Revoke ${name}`}
+      mutation={revoke}
+    >
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
         <List.Item>

@@ -33,7 +33,7 @@ export function ZoneDeleteDialog({ zone, onClose }: { zone: Zone; onClose: () =>
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Delete ${shown}?`} act={t`Delete`} mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${shown}?`} act={t`Delete ${shown}`} mutation={remove}>
       <Stack>
         <List size="sm" spacing={4}>
           <List.Item>

@@ -174,7 +174,7 @@ function Step({ number, title, children }: { number: number; title: string; chil
     <List.Item>
       <Group align="flex-start" wrap="nowrap" gap="md">
         <ThemeIcon radius="xl" variant="light" size={30} aria-hidden>
-          <Text fw={650} size="sm">
+          <Text fw={600} size="sm">
             {number}
           </Text>
         </ThemeIcon>

@@ -71,7 +71,7 @@ function Framed({ session, children }: { session: Session; children: ReactNode }
           <Group gap="sm" wrap="nowrap">
             <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t`Navigation`} />
             <Image src="/console/icon.svg" alt="" w={24} h={24} />
-            <Text fw={650}>Culvert</Text>
+            <Text fw={600}>Culvert</Text>
           </Group>
           <Group gap="xs" wrap="nowrap">
             <CommandsButton onClick={palette.onOpen} />

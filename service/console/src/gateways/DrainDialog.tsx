@@ -25,7 +25,9 @@ export function DrainDialog({
     <ConfirmDialog
       onClose={onClose}
       title={t`Drain ${name}?`}
-      act={anyway ? t`Drain anyway` : t`Drain`}
+      act={anyway ? t`Drain ${name} anyway` : t`Drain ${name}`}
+      keep={t`Leave it as it is`}
+      harmless={!anyway}
       mutation={drain}
     >
       <List size="sm" spacing={4}>

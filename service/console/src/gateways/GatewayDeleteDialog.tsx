@@ -28,7 +28,7 @@ export function GatewayDeleteDialog({
   const only = alone_for.join(", ");
   const sites = end_of.join(", ");
   return (
-    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete`} mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete ${name}`} mutation={remove}>
       <List size="sm" spacing={4}>
         {tunnels > 0 && (
           <List.Item>

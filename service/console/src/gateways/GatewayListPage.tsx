@@ -92,7 +92,7 @@ const COLUMNS: Column<Gateway>[] = [
     compare: (a, b) => a.name.localeCompare(b.name),
     cell: ({ name, address }) => (
       <>
-        <AnchorLink to="/gateways/of/$name" params={{ name }} fw={550} c="bright">
+        <AnchorLink to="/gateways/of/$name" params={{ name }} fw={600} c="bright">
           {name}
         </AnchorLink>
         <Text size="xs" c="dimmed" className="mono">

@@ -9,7 +9,9 @@ import { driftOf, keysOf, silentOf, stateOf } from "./state";
 test("the state of a gateway's keys is shown in words", () => {
   const keys = { bundled_at: null, certificate_expires_at: null, rekeying_since: null, sas_left: null };
   expect(keysOf({ keys: { ...keys, state: "waiting" } })).toContain("not installed yet");
-  expect(keysOf({ keys: { ...keys, state: "rekeying", sas_left: 12 } })).toBe("12 SAs wait for a rekey");
+  expect(keysOf({ keys: { ...keys, state: "rekeying", sas_left: 12 } })).toBe(
+    "12 keys are still to be replaced",
+  );
 });
 
 test("an offline gateway is shown as offline also while it drains", () => {
@@ -32,11 +34,16 @@ test("a neighbour that does not answer is said with its last MAC address", () =>
 });
 
 test("drift shows its count and the last differences", () => {
-  expect(driftOf({ drift: {} })).toBe("Every entry is in place.");
-  expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe(
+  const checked = { state: "online" as const, reconciled_at: "2026-11-27T11:00:00Z" };
+  expect(driftOf({ ...checked, drift: {} })).toBe("Every entry is in place.");
+  expect(driftOf({ ...checked, drift: {}, state: "offline" })).toBe(
+    "Every entry was in place at the last check.",
+  );
+  expect(driftOf({ drift: {}, state: "offline", reconciled_at: null })).toBe("Not checked yet.");
+  expect(driftOf({ ...checked, drift: { repaired: 1, foreign: 2 } })).toBe(
     "Corrected once; the last time 2 were not Culvert’s.",
   );
-  expect(driftOf({ drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
+  expect(driftOf({ ...checked, drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
     "Corrected 3 times; the last time 1 was missing, 1 had changed.",
   );
 });

@@ -16,10 +16,16 @@ export function stateOf({ state, draining_since }: Pick<Gateway, "state" | "drai
   return { word: t`online`, colour: "culvert" };
 }
 
-/** The number of times that entries were put right, and the last differences. */
-export function driftOf({ drift }: Pick<Gateway, "drift">): string {
+/** Whether the entries were in place at the last check, how often they were put right, and the last differences. */
+export function driftOf({
+  drift,
+  state,
+  reconciled_at,
+}: Pick<Gateway, "drift" | "state" | "reconciled_at">): string {
   const { repaired = 0, missing = 0, foreign = 0, changed = 0 } = drift;
-  if (repaired === 0) return t`Every entry is in place.`;
+  if (reconciled_at === null) return t`Not checked yet.`;
+  if (repaired === 0)
+    return state === "offline" ? t`Every entry was in place at the last check.` : t`Every entry is in place.`;
   const often = plural(repaired, { one: "once", other: "# times" });
   const last = [
     missing > 0 && plural(missing, { one: "# was missing", other: "# were missing" }),
@@ -41,7 +47,10 @@ export function keysOf({ keys }: Pick<Gateway, "keys">): string {
     case "rekeying":
       return keys.sas_left === null
         ? t`rekeying tunnels`
-        : plural(keys.sas_left, { one: "# SA waits for a rekey", other: "# SAs wait for a rekey" });
+        : plural(keys.sas_left, {
+            one: "# key is still to be replaced",
+            other: "# keys are still to be replaced",
+          });
     case "settled":
       return t`of the newest bundle`;
   }

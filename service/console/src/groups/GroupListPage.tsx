@@ -56,7 +56,7 @@ const COLUMNS: Column<GroupSummary>[] = [
     title: msg`Group`,
     sort: "name",
     cell: ({ name }) => (
-      <AnchorLink to="/groups/of/$name" params={{ name }} fw={550} size="sm">
+      <AnchorLink to="/groups/of/$name" params={{ name }} fw={600} size="sm">
         {name}
       </AnchorLink>
     ),

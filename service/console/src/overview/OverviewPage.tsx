@@ -125,7 +125,7 @@ function Figure({ label, alarm = false, children }: { label: string; alarm?: boo
       <Text size="sm" c="dimmed">
         {label}
       </Text>
-      <Text size="xl" fw={650} {...(alarm && { c: "red" })} style={{ fontVariantNumeric: "tabular-nums" }}>
+      <Text size="xl" fw={600} {...(alarm && { c: "red" })} style={{ fontVariantNumeric: "tabular-nums" }}>
         {children}
       </Text>
     </Paper>

@@ -57,7 +57,7 @@ const columns = (): Column<Invitation>[] => [
     title: t`For`,
     sort: "user",
     cell: ({ user, user_display_name }) => (
-      <Text size="sm" fw={550} className="name">
+      <Text size="sm" fw={600} className="name">
         <PersonName user={user} displayName={user_display_name} />
       </Text>
     ),
@@ -115,7 +115,7 @@ function Withdraw({ invitation, onClose }: { invitation: Invitation; onClose: ()
     <ConfirmDialog
       onClose={onClose}
       title={t`Withdraw the invitation of ${user}?`}
-      act={t`Withdraw`}
+      act={t`Withdraw the invitation`}
       mutation={withdraw}
     >
       <Text size="sm">

@@ -73,7 +73,7 @@ const columns = (): Column<Person>[] => [
     sort: "display_name",
     cell: ({ name, display_name, email }) => (
       <Stack gap={0}>
-        <AnchorLink to="/people/of/$name" params={{ name }} size="sm" fw={550} className="name">
+        <AnchorLink to="/people/of/$name" params={{ name }} size="sm" fw={600} className="name">
           <PersonName user={name} displayName={display_name} />
         </AnchorLink>
         <Text size="xs" c="dimmed" className="name">

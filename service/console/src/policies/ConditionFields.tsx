@@ -67,7 +67,7 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { windows, zone } = form.values;
   return (
     <Stack gap={6} role="group" aria-label={t`Hours`}>
-      <Text size="sm" fw={500}>
+      <Text size="sm" fw={600}>
         <Trans>Only at these hours</Trans>
       </Text>
       <FormRows
@@ -101,7 +101,7 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
             >
               <Group gap={4} role="group" aria-label={t`Days ${at + 1}`}>
                 {DAYS.map(({ value, label }) => (
-                  <Chip key={value} value={value} size="xs" variant="light">
+                  <Chip key={value} value={value} size="xs">
                     {say(label)}
                   </Chip>
                 ))}

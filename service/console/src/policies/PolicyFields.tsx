@@ -34,7 +34,7 @@ export function PolicyFields({
         {...form.getInputProps("name")}
       />
       <Stack gap={6} role="group" aria-label={t`Who`}>
-        <Text size="sm" fw={500}>
+        <Text size="sm" fw={600}>
           <Trans>Who</Trans>
         </Text>
         <Group align="flex-start">

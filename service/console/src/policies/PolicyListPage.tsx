@@ -48,7 +48,6 @@ export function PolicyListPage() {
         }}
         after={
           <Chip
-            variant="light"
             checked={filter.use === "unused"}
             onChange={(isUnused) => show({ use: isUnused ? "unused" : "" })}
           >
@@ -114,7 +113,7 @@ const columns = (onDelete: OnDelete): Column<Policy>[] => [
           <AnchorLink
             to="/policies/of/$name"
             params={{ name: policy.name }}
-            fw={550}
+            fw={600}
             size="sm"
             className="name"
           >

@@ -32,7 +32,7 @@ export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> })
   return (
     <Stack gap={6} role="group" aria-label={t`Facts about the computer`}>
       <div>
-        <Text size="sm" fw={500}>
+        <Text size="sm" fw={600}>
           <Trans>Only from a computer that reports</Trans>
         </Text>
         <Text size="xs" c="dimmed">

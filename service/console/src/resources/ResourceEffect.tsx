@@ -82,7 +82,7 @@ export function ResourceEffect({ values, before }: { values: ResourceForm; befor
 
 function Name({ children }: { children: string }) {
   return (
-    <Text span className="name" fw={550} inherit>
+    <Text span className="name" fw={600} inherit>
       {children}
     </Text>
   );

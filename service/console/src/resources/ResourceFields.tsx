@@ -68,7 +68,7 @@ export function ResourceFields({
         )}
       </Group>
       <Stack gap={6} role="group" aria-label={t`Permitted addresses`}>
-        <Text size="sm" fw={500}>
+        <Text size="sm" fw={600}>
           <Trans>Permitted addresses</Trans>
           <Text span inherit c="var(--mantine-color-error)" aria-hidden>
             {" *"}

@@ -4,6 +4,7 @@ import { Badge, Group, Select, Stack, Text } from "@mantine/core";
 import { IconPlus, IconWorld } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
+import { stateOf } from "../gateways/state";
 import { useGateways, useTunnelsBy, type Gateway, type Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
@@ -74,7 +75,7 @@ function columns(
       sort: "fqdn",
       cell: ({ name, display_name, targets }) => (
         <Stack gap={0}>
-          <AnchorLink to="/resources/of/$name" params={{ name }} fw={550} className="name" c="bright">
+          <AnchorLink to="/resources/of/$name" params={{ name }} fw={600} className="name" c="bright">
             {display_name}
           </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
@@ -89,19 +90,24 @@ function columns(
       from: "sm",
       cell: ({ gateways: names }) => (
         <Group gap={6}>
-          {names.map((name) => (
-            <Badge
-              key={name}
-              miw={0}
-              title={name}
-              variant="light"
-              tt="none"
-              fw={500}
-              color={colourOf(gateways?.get(name))}
-            >
-              {name}
-            </Badge>
-          ))}
+          {names.map((name) => {
+            const gateway = gateways?.get(name);
+            const state = gateway && stateOf(gateway);
+            const text = state === undefined || state.colour === "culvert" ? name : `${name} · ${state.word}`;
+            return (
+              <Badge
+                key={name}
+                miw={0}
+                title={text}
+                variant="light"
+                tt="none"
+                fw={600}
+                color={state?.colour ?? "gray"}
+              >
+                {text}
+              </Badge>
+            );
+          })}
         </Group>
       ),
     },
@@ -121,10 +127,4 @@ function columns(
       cell: ({ name }) => <Text size="sm">{tunnels.get(name)?.length ?? 0}</Text>,
     },
   ];
-}
-
-function colourOf(gateway: Gateway | undefined): string {
-  if (gateway === undefined) return "gray";
-  if (gateway.state === "offline") return "red";
-  return gateway.draining_since === null ? "culvert" : "yellow";
 }

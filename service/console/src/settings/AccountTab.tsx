@@ -109,7 +109,12 @@ function WithoutPassword({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Remove your password?`} act={t`Remove`} mutation={remove}>
+    <ConfirmDialog
+      onClose={onClose}
+      title={t`Remove your password?`}
+      act={t`Remove the password`}
+      mutation={remove}
+    >
       <Text size="sm">
         <Trans>
           This also removes the authenticator and the recovery codes. You then sign in with a passkey or at
@@ -130,7 +135,12 @@ function WithoutCodes({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Remove your recovery codes?`} act={t`Remove`} mutation={remove}>
+    <ConfirmDialog
+      onClose={onClose}
+      title={t`Remove your recovery codes?`}
+      act={t`Remove the codes`}
+      mutation={remove}
+    >
       <Text size="sm">
         <Trans>Without them and without a passkey, a lost authenticator locks you out.</Trans>
       </Text>
@@ -159,7 +169,7 @@ function AtProvider() {
           {found.map(({ id, issuer, subject, created_at }) => (
             <Table.Tr key={id}>
               <Table.Td className="name">
-                <Text size="sm" fw={550}>
+                <Text size="sm" fw={600}>
                   {subject}
                 </Text>
                 <Text size="xs" c="dimmed">
@@ -216,7 +226,7 @@ function MadeByYou() {
           {rows.map(({ id, what, about, expires_at }) => (
             <Table.Tr key={id}>
               <Table.Td className="name">
-                <Text size="sm" fw={550}>
+                <Text size="sm" fw={600}>
                   {what}
                 </Text>
                 <Text size="xs" c="dimmed">
@@ -256,7 +266,7 @@ function Sessions() {
             <Table.Tr key={id}>
               <Table.Td className="name">
                 <Group gap="xs">
-                  <Text size="sm" fw={550} title={user_agent ?? undefined}>
+                  <Text size="sm" fw={600} title={user_agent ?? undefined}>
                     {browserOf(user_agent)}
                   </Text>
                   {current && (

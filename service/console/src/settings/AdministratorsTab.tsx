@@ -85,7 +85,7 @@ const COLUMNS: Column<Administrator>[] = [
     title: msg`Name`,
     sort: "name",
     cell: ({ name }) => (
-      <Text size="sm" fw={550} className="name">
+      <Text size="sm" fw={600} className="name">
         {name}
       </Text>
     ),
@@ -187,6 +187,8 @@ function ChangeRole({
       onClose={onClose}
       title={t`Give ${name} the role ${after}?`}
       act={t`Change the role`}
+      keep={t`Leave it as it is`}
+      harmless
       mutation={change}
     >
       {found.error && <ProblemNote error={found.error} />}
@@ -217,7 +219,7 @@ function KeepTokens({
       <Text size="sm">
         <Trans>
           These API tokens that {of} made end too:{" "}
-          <Text span fw={550} className="name">
+          <Text span fw={600} className="name">
             {tokens.map(({ name }) => name).join(", ")}
           </Text>
         </Trans>
@@ -250,7 +252,7 @@ function OpenInvitations() {
           {found.map(({ id, role, created_by, expires_at }, at) => (
             <Table.Tr key={id}>
               <Table.Td>
-                <Text size="sm" fw={550}>
+                <Text size="sm" fw={600}>
                   {sayRole(role)}
                 </Text>
                 <Text size="xs" c="dimmed" className="name">
@@ -299,7 +301,7 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete`} mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete ${name}`} mutation={remove}>
       <Text size="sm">
         {session?.name === name && <Trans>That is you.</Trans>}{" "}
         <Trans>

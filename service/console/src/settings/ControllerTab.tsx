@@ -98,7 +98,7 @@ export function ControllerTab() {
             {it.certificates.map((one) => (
               <Table.Tr key={one.fingerprint}>
                 <Table.Td>
-                  <Text size="sm" fw={550}>
+                  <Text size="sm" fw={600}>
                     {one.name}
                   </Text>
                   <Text size="xs" c="dimmed">

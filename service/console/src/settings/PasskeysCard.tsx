@@ -44,7 +44,7 @@ export function PasskeysCard() {
             {found.data.passkeys.map((passkey) => (
               <Table.Tr key={passkey.id}>
                 <Table.Td className="name">
-                  <Text size="sm" fw={550}>
+                  <Text size="sm" fw={600}>
                     {passkey.name}
                   </Text>
                 </Table.Td>
@@ -133,7 +133,7 @@ function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; o
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Remove ${name}?`} act={t`Remove`} mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Remove ${name}?`} act={t`Remove ${name}`} mutation={remove}>
       <Text size="sm">
         <Trans>It can no longer be used to sign in. This cannot be undone, but you can add it again.</Trans>
       </Text>

@@ -94,7 +94,7 @@ const COLUMNS: Column<Token>[] = [
     sort: "name",
     cell: ({ name, created_by }) => (
       <>
-        <Text size="sm" fw={550} className="name">
+        <Text size="sm" fw={600} className="name">
           {name}
         </Text>
         <Text size="xs" c="dimmed" className="name">
@@ -188,7 +188,7 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Revoke ${name}?`} act={t`Revoke`} mutation={revoke}>
+    <ConfirmDialog onClose={onClose} title={t`Revoke ${name}?`} act={t`Revoke ${name}`} mutation={revoke}>
       <Text size="sm">
         <Trans>Programs that use it are refused from their next request. This cannot be undone.</Trans>
       </Text>

@@ -8,7 +8,7 @@ export function Card({ maxWidth, children }: { maxWidth: number; children: React
       <Paper withBorder shadow="sm" p={{ base: "lg", xs: "xl" }} w="100%" maw={maxWidth} radius="lg">
         <Group gap="xs" mb="lg">
           <Image src="/console/icon.svg" alt="" w={28} h={28} />
-          <Text fw={650} size="lg">
+          <Text fw={600} size="lg">
             Culvert
           </Text>
         </Group>

@@ -1,4 +1,4 @@
-import { Trans } from "@lingui/react/macro";
+import { t } from "@lingui/core/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import type { UseMutationResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -6,11 +6,13 @@ import type { ReactNode } from "react";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
-/** Shows an act's effect and asks for confirmation. */
+/** Shows an act's effect and asks for confirmation. The buttons name what they do; the act's is red where something is cut. */
 export function ConfirmDialog({
   onClose,
   title,
   act,
+  keep = t`Keep it`,
+  harmless = false,
   mutation,
   mayAct = true,
   children,
@@ -18,6 +20,8 @@ export function ConfirmDialog({
   onClose: () => void;
   title: string;
   act: string;
+  keep?: string;
+  harmless?: boolean;
   mutation: Pick<UseMutationResult<unknown, Error, void>, "mutate" | "isPending" | "error">;
   mayAct?: boolean;
   children: ReactNode;
@@ -29,15 +33,16 @@ export function ConfirmDialog({
         {mutation.error && <ProblemNote error={mutation.error} />}
         <Group justify="flex-end" wrap="wrap-reverse">
           <Button variant="default" onClick={onClose} data-autofocus>
-            <Trans>Cancel</Trans>
+            {keep}
           </Button>
           <Button
-            color="red"
+            {...(!harmless && { color: "red" })}
             onClick={() => mutation.mutate()}
             loading={mutation.isPending}
             disabled={!mayAct}
+            maw="100%"
           >
-            {act}
+            <span className="ellipsis">{act}</span>
           </Button>
         </Group>
       </Stack>

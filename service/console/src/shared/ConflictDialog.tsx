@@ -29,7 +29,7 @@ export function ConflictDialog({
         <Text size="sm">
           <Trans>
             Since you began to edit,{" "}
-            <Text span className="name" fw={550} inherit>
+            <Text span className="name" fw={600} inherit>
               {what}
             </Text>{" "}
             was changed. Which version should be kept?

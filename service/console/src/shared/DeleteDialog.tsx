@@ -59,7 +59,7 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
     <ConfirmDialog
       onClose={onClose}
       title={t`Delete ${name}?`}
-      act={t`Delete`}
+      act={t`Delete ${name}`}
       mutation={mutation}
       mayAct={mayDelete(found.data) && breaks.length === 0}
     >

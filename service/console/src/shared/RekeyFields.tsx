@@ -7,7 +7,7 @@ export function RekeyFields({ form }: { form: { getInputProps: (path: string) =>
   const labels = { soft_seconds: t`Seconds`, soft_packets: t`Packets`, soft_bytes: t`Bytes` };
   return (
     <Stack gap={6} role="group" aria-label={t`New keys after`}>
-      <Text size="sm" fw={500}>
+      <Text size="sm" fw={600}>
         <Trans>New keys after</Trans>
       </Text>
       <Text size="xs" c="dimmed">

@@ -114,7 +114,7 @@ function EndFields({
           {...form.getInputProps(`ends.${at}.resources`)}
         />
         <Stack gap={6} role="group" aria-label={t`Addresses` + of}>
-          <Text size="sm" fw={500}>
+          <Text size="sm" fw={600}>
             <Trans>Addresses</Trans>
           </Text>
           <Text size="xs" c="dimmed">

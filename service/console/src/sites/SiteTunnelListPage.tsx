@@ -56,7 +56,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
     sort: "name",
     cell: ({ name, ends }) => (
       <Stack gap={0}>
-        <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={550} className="name" c="bright">
+        <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={600} className="name" c="bright">
           {name}
         </AnchorLink>
         <Text size="xs" c="dimmed" className="name">

@@ -108,7 +108,7 @@ function EndCard({
     <Paper withBorder p="md" component="section" aria-label={t`Behind ${gateway}`}>
       <Group justify="space-between" wrap="nowrap" mb="xs">
         <Stack gap={0} miw={0}>
-          <AnchorLink to="/gateways/of/$name" params={{ name: gateway }} fw={550} c="bright" className="name">
+          <AnchorLink to="/gateways/of/$name" params={{ name: gateway }} fw={600} c="bright" className="name">
             {gateway}
           </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
@@ -156,7 +156,7 @@ function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete`} mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete ${name}`} mutation={remove}>
       <Text size="sm">
         <Trans>
           Hosts behind {one} and {other} do not reach each other through it any more.
