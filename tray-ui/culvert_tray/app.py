@@ -432,6 +432,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="LINK",
         help="an invitation link to enrol with; desktops hand it over by D-Bus instead",
     )
+    signalled = False
+
+    def note_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal signalled
+        signalled = True
+
+    # Before the slow start. The handler only notes: Qt's loop, which has to end, does not run yet.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note_signal)
     with check_output("culvert-tray"):
         options = parser.parse_args(arguments)
     if not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
@@ -455,13 +464,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tray = Tray(app, daemon, Doctor(options.socket))
     connect(first.told, tray.take_word)
 
-    def end(_number: int, _frame: FrameType | None) -> None:
-        tray.end()
+    def end_if_signalled() -> None:
+        if signalled:
+            tray.end()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
     awake = QTimer(tray)
-    connect(awake.timeout, lambda: None)
+    connect(awake.timeout, end_if_signalled)
     awake.start(_SIGNALS)
     daemon.start()
     if word != SHOW or options.window:

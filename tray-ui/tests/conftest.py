@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .canned_daemon import CannedDaemon
-from .desktop import Desktop
+from .desktop import Desktop, wait_until
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -53,6 +55,13 @@ def start_tray(tmp_path: Path) -> Iterator[Start]:
 
     yield start
     for tray in started:
+        wait_until(lambda tray=tray: tray.poll() is not None or catches_sigterm(tray), "no signal handler")
         if tray.poll() is None:
             tray.terminate()
             assert tray.wait(10) == 0
+
+
+def catches_sigterm(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has a handler; before that, the signal would end it with a fault's exit code."""
+    caught = re.search(r"^SigCgt:\t(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -491,6 +491,14 @@ def test_hosts_on_the_bus_have_the_icon_whenever_they_start(
         _end(tray)
 
 
+def test_a_signal_while_the_tray_starts_ends_it_without_a_fault(desktop: Desktop, start_tray: Start) -> None:
+    tray = start_tray(desktop)
+    loaded = Path(f"/proc/{tray.pid}/maps")
+    # Qt begins to connect with the display.
+    wait_until(lambda: "libqxcb" in loaded.read_text(), "the tray does not start")
+    _end(tray)
+
+
 def _end(tray: subprocess.Popen[bytes]) -> None:
     tray.terminate()
     assert tray.wait(10) == 0
