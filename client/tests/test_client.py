@@ -529,16 +529,23 @@ def test_a_click_without_an_address_ends_with_its_last_question(last: frozenset[
     assert click.HasField("error") == (last is None)
 
 
-def test_a_refused_click_shows_why_and_only_the_newest_20_are_kept() -> None:
-    world = World()
+def test_a_refused_click_shows_why_and_the_newest_20_and_the_last_of_each_tunnel_are_kept() -> None:
+    world, git = World(), "git.corp.example"
+    world.ask(100, WIKI_ADDRESS)
+    world.open()
     for number in range(25):
         world.now += 1
-        world.ask(number + 1, WIKI_ADDRESS)
-        world.refuse(NO_POLICY)
-    clicks = world.status().clicks
-    assert len(clicks) == 20
-    assert all(click.error.reason == Reason.NO_POLICY for click in clicks)
-    assert [c.started_us for c in clicks] == sorted((c.started_us for c in clicks), reverse=True)
+        world.ask(number + 1, WIKI_ADDRESS, fqdn=git)
+        world.refuse(NO_POLICY, git)
+    *refused, opened = world.status().clicks
+    assert len(refused) == 20
+    assert all(click.error.reason == Reason.NO_POLICY for click in refused)
+    assert [c.started_us for c in refused] == sorted((c.started_us for c in refused), reverse=True)
+    assert (opened.fqdn, opened.HasField("error")) == (WIKI, False)
+    # Its tunnel is gone.
+    close(world)
+    world.ask(99, WIKI_ADDRESS, fqdn=git)
+    assert {click.fqdn for click in world.status().clicks} == {git}
 
 
 def test_a_redacted_status_has_the_state_without_names() -> None:

@@ -111,7 +111,11 @@ def test_a_merged_status_is_ready_while_one_organisation_is() -> None:
         last_error=CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="https://beta").to_proto(),
         resources=[local_pb2.Resource(name="wiki", fqdn="wiki.beta.example")],
     )
+    ready.tunnels.add(fqdn=WIKI)
+    ready.clicks.add(fqdn=WIKI, started_us=1)
+    lost.clicks.extend(local_pb2.Click(fqdn="wiki.beta.example", started_us=it) for it in range(50, 20, -1))
     status = merge([("beta", lost), ("acme", ready)])
+    assert [it.fqdn for it in status.clicks] == [*["wiki.beta.example"] * 20, WIKI]
     assert (status.state, status.user, status.code_valid_until) == (
         local_pb2.STATE_READY,
         "alice",

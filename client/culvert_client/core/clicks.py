@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from culvert_proto import CulvertError
 
@@ -28,12 +28,33 @@ class Click:
         return min(self.steps.values())
 
 
-class Clicks:
-    """The newest time lines. A name has at most one running line, which ends with a release or an error."""
+class _Named(Protocol):
+    @property
+    def fqdn(self) -> str: ...
 
-    def __init__(self) -> None:
+
+One = TypeVar("One", bound=_Named)
+
+
+def list_kept(clicks: Iterable[One], tunnels: Container[str]) -> list[One]:
+    """The newest 20, and the last one of each tunnel. `clicks`: newest first; `tunnels`: names."""
+    kept: list[One] = []
+    later: set[str] = set()
+    for place, click in enumerate(clicks):
+        if place < KEPT or (click.fqdn in tunnels and click.fqdn not in later):
+            kept.append(click)
+        later.add(click.fqdn)
+    return kept
+
+
+class Clicks:
+    """The kept time lines. A name has at most one running line, which ends with a release or an error. `tunnels`: the names
+    of the present tunnels, which the owner changes."""
+
+    def __init__(self, tunnels: Container[str]) -> None:
+        self._tunnels = tunnels
         self._running: dict[str, Click] = {}
-        self._shown: deque[Click] = deque(maxlen=KEPT)
+        self._shown: list[Click] = []
 
     def step(self, fqdn: str, name: StepName, at: float, *, starts: bool = False) -> None:
         """Note the first occurrence of a step. Only a step with `starts` begins a line."""
@@ -45,7 +66,7 @@ class Clicks:
         click.steps.setdefault(name, at)
         # Show a line only from the request on: a name that needs no tunnel has no request.
         if name == "request" and click not in self._shown:
-            self._shown.appendleft(click)
+            self._shown = list_kept([click, *self._shown], self._tunnels)
 
     def goes_on_as(self, fqdn: str, name: str) -> None:
         """Continue an alias's line as the line of its tunnel's `name`; the line still shows the alias."""

@@ -97,7 +97,6 @@ class Client:
         self.connected = False
         # By name, the last tunnel that a call found ended before the controller's message about its end.
         self._unexplained: dict[str, TunnelId] = {}
-        self.clicks = Clicks()
         self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
         self.all_drops: Mapping[str, int] = {}
         self._calls = itertools.count(1)
@@ -107,6 +106,7 @@ class Client:
             )
             for fqdn, tunnel_id in (leftovers or {}).items()
         }
+        self.clicks = Clicks(self.machines)
         self._holds = Holds(passing=paused_until != 0)
         self._triggers = Triggers()
         # By tunnel: the alias that a program asked for.
@@ -550,7 +550,7 @@ class Client:
                 commands += self._refuse(fqdn, machine.state.waiting, error, now)
         self.machines.clear()
         # Another person must not read what the former person opened.
-        self.clicks = Clicks()
+        self.clicks = Clicks(self.machines)
         return commands
 
     def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:

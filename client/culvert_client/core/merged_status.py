@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from culvert_proto import local_pb2
 
-from culvert_client.core.clicks import KEPT
+from culvert_client.core.clicks import list_kept
 
 # The most usable state first.
 _READINESS = (
@@ -52,11 +52,14 @@ def merge(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
         resources=_of_all((name, status.resources) for name, status in statuses),
         last_error=failed.last_error if failed is not None else None,
         last_error_at=failed.last_error_at if failed is not None else 0,
-        clicks=sorted(
-            _of_all((name, status.clicks) for name, status in statuses),
-            key=lambda click: click.started_us,
-            reverse=True,
-        )[:KEPT],
+        clicks=list_kept(
+            sorted(
+                _of_all((name, status.clicks) for name, status in statuses),
+                key=lambda click: click.started_us,
+                reverse=True,
+            ),
+            {tunnel.fqdn for _, status in statuses for tunnel in status.tunnels},
+        ),
         hop_times=_of_all((name, status.hop_times) for name, status in statuses),
         version=lead.version,
         datapath=lead.datapath,

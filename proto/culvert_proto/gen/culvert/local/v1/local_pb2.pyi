@@ -254,7 +254,7 @@ class Status(_message.Message):
 
     @_builtins.property
     def clicks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Click]:
-        """The newest clicks, newest first, at most 20."""
+        """The newest 20 clicks, and the last one of each tunnel; newest first."""
 
     @_builtins.property
     def organisations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Organisation]:
