@@ -13,6 +13,7 @@ from culvert_tray.translation import later
 class Page(Enum):
     RESOURCES = later("Resources")
     TUNNELS = later("Tunnels")
+    GATEWAYS = later("Gateways")
     ACTIVITY = later("Activity")
     DIAGNOSTICS = later("Diagnostics")
     SETTINGS = later("Settings")

@@ -8,7 +8,7 @@ Submenu…    each tunnel, at most eight: Open · Copy address · Details… · 
 Action      All tunnels…, if there are more
 Submenu     Recent and favourites: those without a tunnel · All resources…
 ─
-Submenu     Gateway: Automatic · each
+Submenu     Gateway: Automatic · each, or those at hand of many · All gateways…
 Submenu     Pause Culvert: how long | Action  Resume now
 ─
 Action      Open Culvert…
@@ -427,11 +427,29 @@ def _gateways_of(status: Status, organisation: str) -> Menu:
             checked=gateway.name == pinned,
             enabled=gateway.online or gateway.name == pinned,
         )
-        for gateway in status.gateways
+        for gateway in _at_hand(status)
     ]
     automatic = Action(tr("Automatic"), SelectGateway("", organisation), checked=not pinned)
+    every = (Action(tr("All gateways…"), ShowWindow(Page.GATEWAYS)),) if has_many_gateways(status) else ()
     chosen = tr("Gateway · {name}", name=pinned or tr("automatic"))
-    return (Submenu(with_organisation(chosen, organisation), (automatic, *each)),)
+    return (Submenu(with_organisation(chosen, organisation), (automatic, *each, *every)),)
+
+
+def has_many_gateways(status: Status) -> bool:
+    """Whether an organisation has more gateways than the menu lists."""
+    return any(len(part.gateways) > MOST_INLINE for _of, part in split_status(status))
+
+
+def _at_hand(status: Status) -> list[local_pb2.Gateway]:
+    """The chosen gateway, those in use and the nearest, in the order of their names."""
+    used = {tunnel.gateway for tunnel in status.tunnels}
+
+    def distance(gateway: local_pb2.Gateway) -> tuple[bool, bool, bool, bool, int]:
+        chosen = gateway.name == status.selected_gateway
+        unmeasured = not gateway.rtt_us
+        return not chosen, gateway.name not in used, not gateway.online, unmeasured, gateway.rtt_us
+
+    return sorted(sorted(status.gateways, key=distance)[:MOST_INLINE], key=lambda it: it.name)
 
 
 def _away(gateway: local_pb2.Gateway) -> str:

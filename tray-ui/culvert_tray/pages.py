@@ -21,6 +21,7 @@ from culvert_tray.commands import (
     Quit,
     RunDiagnostics,
     SaveReport,
+    SelectGateway,
     SetFavourite,
     SetNotices,
     ShowWindow,
@@ -33,7 +34,15 @@ from culvert_tray.opening_card import OpeningCard
 from culvert_tray.parts import Card, action_button, button, clear, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.row_list import RowList
-from culvert_tray.rows import Row, activity_rows, resource_rows, search, tunnel_rows
+from culvert_tray.rows import (
+    Row,
+    activity_rows,
+    gateway_key,
+    gateway_rows,
+    resource_rows,
+    search,
+    tunnel_rows,
+)
 from culvert_tray.signals import connect
 from culvert_tray.style import Tone, set_role
 from culvert_tray.translation import later, plural, tr
@@ -174,6 +183,24 @@ class TunnelsPage(QWidget):
     def _close(self) -> None:
         if (chosen := self._found.list.selected_key()) is not None:
             self._dispatch(CloseTunnel(chosen))
+
+
+class GatewaysPage(QWidget):
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self._choices: dict[str, SelectGateway] = {}
+        self._found = _SearchedList(dispatch, tr("Gateways"), tr("Search gateways"))
+        _fill(self, self._found)
+        connect(self._found.search.returnPressed, self._found.list.press_selected)
+        connect(self._found.list.pressed, lambda key: dispatch(self._choices[key]))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+
+    def show_view(self, status: Status) -> None:
+        self._choices = {
+            gateway_key(name, of): SelectGateway(name, of)
+            for of, part in split_status(status)
+            for name in ("", *(it.name for it in part.gateways))
+        }
+        self._found.show_rows(gateway_rows(status))
 
 
 class ActivityPage(QWidget):

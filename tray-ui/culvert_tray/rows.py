@@ -9,12 +9,13 @@ from culvert_proto import local_pb2
 from culvert_proto.dns_name import WILDCARD, is_wildcard, make_readable, normalise_search
 from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
+from culvert_proto.screens.organisations import split_status
 from culvert_proto.screens.units import clock, health, round_trip, size
 
 from culvert_tray.details import heard, state
 from culvert_tray.preferences import Preferences
 from culvert_tray.style import Tone
-from culvert_tray.translation import tr
+from culvert_tray.translation import plural, tr
 from culvert_tray.view import Status, is_up
 
 _ADDRESSES = 2
@@ -43,7 +44,7 @@ _ACTIVITY_TONES = {
 @dataclass(frozen=True, slots=True)
 class Row:
     """`key`: identifies the row independently of its position. `mark`: in its tile. `button`: empty without one. `unseen`:
-    what else a search finds it by."""
+    what else a search finds it by. `found_by`: what alone a search finds it by, if not empty."""
 
     key: str
     title: str
@@ -54,6 +55,7 @@ class Row:
     button: str = ""
     favourite: bool = False
     unseen: str = ""
+    found_by: str = ""
 
     @property
     def spoken(self) -> str:
@@ -61,13 +63,15 @@ class Row:
         starred = tr("favourite") if self.favourite else ""
         return ", ".join(filter(None, (self.title, self.state, self.note, starred)))
 
+    @property
+    def searched(self) -> str:
+        return self.found_by or f"{self.spoken} {self.unseen}"
+
 
 def search(rows: Iterable[Row], typed: str) -> tuple[Row, ...]:
     """The rows that contain each typed word."""
     words = normalise_search(typed).casefold().split()
-    return tuple(
-        row for row in rows if all(word in f"{row.spoken} {row.unseen}".casefold() for word in words)
-    )
+    return tuple(row for row in rows if all(word in row.searched.casefold() for word in words))
 
 
 def resource_rows(status: Status, preferences: Preferences) -> tuple[Row, ...]:
@@ -162,6 +166,57 @@ def _health(tunnel: local_pb2.Tunnel, now: float) -> str:
     )
     open_for = tr("open for {duration}", duration=duration(now - tunnel.since_ms / 1e3))
     return " · ".join(filter(None, (health(tunnel, now), open_for, last, traffic, tunnel.organisation)))
+
+
+def gateway_rows(status: Status) -> tuple[Row, ...]:
+    """Of each organisation: the automatic choice, then gateways that are online, then the others; by name."""
+    return tuple(
+        row
+        for of, part in split_status(status)
+        for row in (
+            _automatic(part, of),
+            *(
+                _gateway(it, part, of)
+                for it in sorted(part.gateways, key=lambda it: (not it.online, it.name))
+            ),
+        )
+    )
+
+
+def gateway_key(gateway: str, organisation: str) -> str:
+    """`gateway`: empty for the automatic choice. A gateway's name has no space."""
+    return f"{gateway} {organisation}"
+
+
+def _automatic(status: Status, organisation: str) -> Row:
+    title, note = tr("Automatic"), tr("Culvert chooses a gateway for each tunnel.")
+    chosen = not status.selected_gateway
+    return Row(
+        gateway_key("", organisation),
+        title,
+        " · ".join(filter(None, (note, organisation))),
+        tr("chosen") if chosen else "",
+        _MARKS[Tone.GOOD] if chosen else title[:1],
+        Tone.GOOD if chosen else Tone.QUIET,
+        "" if chosen else tr("Choose"),
+    )
+
+
+def _gateway(gateway: local_pb2.Gateway, status: Status, organisation: str) -> Row:
+    chosen = gateway.name == status.selected_gateway
+    count = sum(it.gateway == gateway.name and is_up(it) for it in status.tunnels)
+    used = plural("%n tunnel up", "%n tunnels up", count) if count else ""
+    trip = round_trip(gateway) if gateway.online else tr("offline")
+    return Row(
+        gateway_key(gateway.name, organisation),
+        gateway.name,
+        " · ".join(filter(None, (gateway.address, used, organisation))),
+        " · ".join(filter(None, (tr("chosen") if chosen else "", trip))),
+        _MARKS[Tone.GOOD] if chosen else gateway.name[:1].upper(),
+        Tone.GOOD if chosen else Tone.QUIET,
+        tr("Choose") if gateway.online and not chosen else "",
+        found_by=f"{gateway.name} {gateway.address} {organisation}",
+    )
 
 
 def activity_rows(activities: Iterable[local_pb2.Activity], now: float) -> tuple[Row, ...]:

@@ -19,6 +19,7 @@ from culvert_tray.pages import (
     AboutPage,
     ActivityPage,
     DiagnosticsPage,
+    GatewaysPage,
     ResourcesPage,
     SettingsPage,
     TunnelsPage,
@@ -55,11 +56,13 @@ class StatusWindow(QWidget):
         self._said_layout.setContentsMargins(0, 0, 0, 0)
         self._said.hide()
         self._resources, self._tunnels = ResourcesPage(dispatch), TunnelsPage(dispatch)
+        self._gateways = GatewaysPage(dispatch)
         self._activity, self.diagnostics = ActivityPage(dispatch), DiagnosticsPage(dispatch)
         self._settings, self._about = SettingsPage(dispatch), AboutPage(dispatch, version("culvert-tray"))
         self._pages: dict[Page, QWidget] = {
             Page.RESOURCES: self._resources,
             Page.TUNNELS: self._tunnels,
+            Page.GATEWAYS: self._gateways,
             Page.ACTIVITY: self._activity,
             Page.DIAGNOSTICS: self.diagnostics,
             Page.SETTINGS: self._settings,
@@ -69,7 +72,7 @@ class StatusWindow(QWidget):
         self._tabs.setDocumentMode(True)
         for number, (page, widget) in enumerate(self._pages.items(), 1):
             self._tabs.addTab(widget, tr(page.value))
-            connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self.show_page, page))
+            connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self._show_tab, number))
         connect(self._tabs.currentChanged, self._on_page)
         connect(QShortcut(QKeySequence("Ctrl+Q"), self).activated, lambda: dispatch(Quit()))
         layout = QVBoxLayout(self)
@@ -90,6 +93,9 @@ class StatusWindow(QWidget):
         self._head.show_view(view, now)
         self._resources.show_view(view, preferences)
         self._tunnels.show_view(view, now)
+        self._gateways.show_view(status)
+        # The menus list a few.
+        self._tabs.setTabVisible(self._tabs.indexOf(self._gateways), menus.has_many_gateways(status))
         self._activity.show_view(activities, now)
         self._settings.show_view(preferences)
         self._about.show_view(status)
@@ -100,6 +106,12 @@ class StatusWindow(QWidget):
 
     def show_page(self, page: Page) -> None:
         self._tabs.setCurrentWidget(self._pages[page])
+
+    def _show_tab(self, number: int) -> None:
+        """`number`: counts the visible tabs from 1."""
+        visible = [at for at in range(self._tabs.count()) if self._tabs.isTabVisible(at)]
+        if number <= len(visible):
+            self._tabs.setCurrentIndex(visible[number - 1])
 
     def show_timed(self) -> None:
         """The times that the person asked for are in the status, or refused."""

@@ -49,6 +49,7 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         name: getattr(statuses, name)()
         for name in (
             "connected", "silent", "narrow", "blocked", "unheard", "denied", "expired", "wrong_clock", "paused", "asking",
+            "many_gateways",
         )
     }  # fmt: skip
     views |= {"organisations": statuses.two_organisations(), "off": not_running()}

@@ -175,6 +175,13 @@ class Desktop:
             if "_NET_WM_WINDOW_TYPE_POPUP_MENU" in self._ask("xprop", "-id", number, "_NET_WM_WINDOW_TYPE")
         ]
 
+    def holds(self, window: int) -> bool:
+        """Whether all of the window is on the screen."""
+        told = self.run("xdotool", "getwindowgeometry", "--shell", str(window))
+        at = {name: int(value) for name, value in (line.split("=") for line in told.splitlines())}
+        width, height = self._size
+        return 0 <= at["X"] <= width - at["WIDTH"] and 0 <= at["Y"] <= height - at["HEIGHT"]
+
     def _spawn(self, *command: str) -> None:
         name = command[0]
         with (self._directory / f"{name}.log").open("ab") as log:

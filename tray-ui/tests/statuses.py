@@ -122,6 +122,20 @@ def through(gateway: str, *, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def many_gateways(*, now: float = NOW) -> local_pb2.Status:
+    """Connected through gw-07, the farthest of 60 gateways that are online; gw-00 is not."""
+    found = connected(now=now)
+    del found.gateways[:]
+    for number in range(60):
+        rtt_us = 90_000 if number == 7 else (60 - number) * 1_000
+        found.gateways.add(
+            name=f"gw-{number:02}", address=f"198.51.100.{number}", online=number > 0, rtt_us=rtt_us
+        )
+    for one in found.tunnels:
+        one.gateway = "gw-07"
+    return found
+
+
 def silent(*, now: float = NOW) -> local_pb2.Status:
     """Two tunnels whose gateway does not answer."""
     found = status(local_pb2.STATE_GATEWAY_SILENT, now=now)

@@ -211,6 +211,30 @@ def test_a_gateway_is_pinned(desktop: Desktop, canned: CannedDaemon, start_tray:
     wait_until(lambda: canned.asked == [local_pb2.SelectGatewayRequest(gateway="gw-berlin")], "not pinned")
 
 
+def test_many_gateways_are_at_hand_in_the_menu_and_searched_in_the_window(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = statuses.many_gateways(now=time.time())
+    canned.show(status)
+    with Desktop(tmp_path / "small", width=1366, height=768) as small:
+        tray = start_tray(small)
+        _wait_for(small, IconKind.CONNECTED)
+        open_menu(small)
+        _choose(small, menu(status, time.time()), "Gateway")
+        wait_until(lambda: len(small.menus(PROGRAM)) == 2, "no gateways")
+        small.screenshot(SCREENS / "tray-many-gateways.png")
+        assert all(small.holds(it) for it in small.menus(PROGRAM))
+        small.key("Up", "Return")
+        wait_until(lambda: small.has_keyboard("Culvert"), "no window")
+        small.key("slash")
+        small.type("42")
+        time.sleep(0.5)
+        small.screenshot(SCREENS / "window-gateways.png")
+        small.key("Return")
+        wait_until(lambda: canned.asked == [local_pb2.SelectGatewayRequest(gateway="gw-42")], "not chosen")
+        _end(tray)
+
+
 def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:

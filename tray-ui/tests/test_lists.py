@@ -18,7 +18,7 @@ from culvert_tray.preferences import (
     with_recent,
 )
 from culvert_tray.preferences_file import read_preferences, write_preferences
-from culvert_tray.rows import activity_rows, resource_rows, search, tunnel_rows
+from culvert_tray.rows import activity_rows, gateway_rows, resource_rows, search, tunnel_rows
 from culvert_tray.style import Tone
 from culvert_tray.view import not_running
 
@@ -67,6 +67,29 @@ def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
         Tone.GOOD,
     )
     assert (rows[2].title, rows[2].state, rows[2].note) == ("mail.corp.example", "opening…", "")
+
+
+def test_gateways_are_listed_by_name_and_those_that_are_offline_cannot_be_chosen() -> None:
+    status = statuses.many_gateways()
+    automatic, first, *_others, last = gateway_rows(status)
+    assert (automatic.title, automatic.state, automatic.button) == ("Automatic", "chosen", "")
+    assert (first.title, first.state, first.note, first.button) == (
+        "gw-01",
+        "59 ms",
+        "198.51.100.1",
+        "Choose",
+    )
+    assert (last.title, last.state, last.button) == ("gw-00", "offline", "")
+    status.selected_gateway = "gw-07"
+    # Not by a round trip, which changes.
+    assert [row.title for row in search(gateway_rows(status), "18")] == ["gw-18"]
+    [row] = search(gateway_rows(status), "07")
+    assert (row.state, row.note, row.button) == ("chosen · 90 ms", "198.51.100.7 · 2 tunnels up", "")
+    named = [row.note for row in gateway_rows(statuses.two_organisations())]
+    assert [note.rpartition(" · ")[2] for note in named] == [
+        *["vpn.corp.example"] * 3,
+        *["vpn.beta.example"] * 2,
+    ]
 
 
 def test_activities_are_listed_newest_first_with_remedies() -> None:

@@ -313,6 +313,18 @@ def test_more_tunnels_than_a_menu_has_room_for_are_in_the_window() -> None:
     assert Action("All tunnels…", ShowWindow(Page.TUNNELS)) in menu(status, NOW)
 
 
+def test_of_many_gateways_the_menu_has_the_chosen_those_in_use_and_the_nearest() -> None:
+    status = statuses.many_gateways()
+    status.selected_gateway = "gw-20"
+    submenu = _submenu(menu(status, NOW), "Gateway · gw-20")
+    nearest = [f"gw-{number}" for number in range(54, 60)]
+    names = [
+        it.command.gateway for it in _actions(submenu.entries[:-1]) if isinstance(it.command, SelectGateway)
+    ]
+    assert names == ["", "gw-07", "gw-20", *nearest]
+    assert submenu.entries[-1] == Action("All gateways…", ShowWindow(Page.GATEWAYS))
+
+
 def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
     status = statuses.status(local_pb2.STATE_CONNECTED)
     status.tunnels.append(statuses.opening("wiki"))

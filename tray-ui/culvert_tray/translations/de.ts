@@ -883,5 +883,29 @@
         <source>Search the activity</source>
         <translation>Verlauf durchsuchen</translation>
     </message>
+    <message>
+        <source>All gateways…</source>
+        <translation>Alle Gateways…</translation>
+    </message>
+    <message>
+        <source>Search gateways</source>
+        <translation>Gateways suchen</translation>
+    </message>
+    <message>
+        <source>Culvert chooses a gateway for each tunnel.</source>
+        <translation>Culvert wählt für jeden Tunnel ein Gateway.</translation>
+    </message>
+    <message>
+        <source>chosen</source>
+        <translation>ausgewählt</translation>
+    </message>
+    <message>
+        <source>Choose</source>
+        <translation>Auswählen</translation>
+    </message>
+    <message>
+        <source>offline</source>
+        <translation>offline</translation>
+    </message>
 </context>
 </TS>
