@@ -529,7 +529,7 @@ def test_a_click_without_an_address_ends_with_its_last_question(last: frozenset[
     assert click.HasField("error") == (last is None)
 
 
-def test_a_refused_click_shows_why_and_the_newest_20_and_the_last_of_each_tunnel_are_kept() -> None:
+def test_the_newest_20_clicks_and_the_last_of_each_tunnel_are_kept() -> None:
     world, git = World(), "git.corp.example"
     world.ask(100, WIKI_ADDRESS)
     world.open()

@@ -400,7 +400,7 @@ class Tray(QObject):
 
     def _on_answer(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, CulvertError):
-            self._memory = notices.note_refusal(self._memory, answer)
+            self._memory = notices.note_refusal(self._memory, answer, time.time())
             self._tell(notices.answer(answer))
         elif isinstance(answer, Down):
             self._tell(notices.down(answer))

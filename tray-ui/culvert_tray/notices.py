@@ -1,7 +1,10 @@
 """Notices for the person, computed from successive views. Pure.
 
-A tunnel is announced only the first time that its resource is up. A refusal is shown once, until it changes or ends. The
-state at the tray's start gives no notices, except warnings and requests for a code or an answer.
+A tunnel is announced only the first time that its resource is up. The state at the tray's start gives no notices, except
+warnings and requests for a code or an answer.
+
+A refusal gives one notice until it ends. The same name refused anew gives another only after a time without refusals, which
+grows: programs try again by themselves, a person does so later. The answer to a click in tray or window is always shown.
 
 A notice is removed when its cause ends. A notice that answers a click is removed at the next click.
 """
@@ -33,6 +36,10 @@ from culvert_tray.view import (
 
 # Our tunable, in seconds: a state that ends and returns within this time gives one notice.
 FLAPPING = 300.0
+# Our tunables, in seconds and a factor: the time without the same refusal before its second notice, and its growth.
+QUIET, GROWTH = 120.0, 4.0
+# Our tunable, in seconds.
+_FORGOTTEN = 3600.0
 _COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW)
 
 
@@ -61,6 +68,15 @@ class Refused:
     """`what`: the refusal without numbers, such as remaining seconds."""
 
     what: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A refusal that was shown. `at`: its last time, Unix seconds. `quiet`: seconds without it before the next notice."""
+
+    refusal: Refused
+    at: float
+    quiet: float = QUIET
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +109,7 @@ class Memory:
     started: bool = False
     announced: frozenset[str] = frozenset()
     gateways: frozenset[tuple[str, str]] = frozenset()
-    refusals: frozenset[Refused] = frozenset()
+    refusals: frozenset[Repeated] = frozenset()
     codes: frozenset[tuple[str, str]] = frozenset()
     claims: frozenset[tuple[str, str]] = frozenset()
     flapping: frozenset[tuple[Refused, float]] = frozenset()
@@ -132,15 +148,22 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     asking = {of for of, _prefix in claims - memory.claims}
     notices += [_ask_about_claims(part, of) for of, part in split_status(view) if of in asking]
     errors = {
-        _cause(error): (of, part.state, error)
+        _cause(error): (of, part, error)
         for of, part in split_status(view)
         if part.HasField("last_error") and (error := CulvertError.from_proto(part.last_error))
     }
     flapping = {cause: at for cause, at in memory.flapping if now - at < FLAPPING}
-    for cause, (of, state, error) in errors.items():
-        if memory.started and cause not in memory.refusals | flapping.keys() and not _has_own_notice(error):
+    # Another refusal may take the place of one that goes on; without any, all have ended.
+    refusals = {
+        it.refusal: it
+        for it in memory.refusals
+        if it.refusal in errors or (errors and now - it.at < _FORGOTTEN)
+    }
+    for cause, (of, part, error) in errors.items():
+        refusals[cause], is_new = _meet(refusals.get(cause), cause, part.last_error_at)
+        if memory.started and is_new and cause not in flapping and not _has_own_notice(error):
             notices.append(replace(refusal_notice(error, of), kind=NoticeKind.DENIED))
-            if state in _COME_AND_GO:
+            if part.state in _COME_AND_GO:
                 flapping[cause] = now
     warnings = {_cause(it): it for it in map(CulvertError.from_proto, view.warnings)}
     notices += [refusal_notice(it) for cause, it in warnings.items() if cause not in memory.warnings]
@@ -151,7 +174,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         True,
         memory.announced | up.keys(),
         gateways,
-        frozenset(errors),
+        frozenset(refusals.values()),
         frozenset(codes),
         frozenset(claims),
         frozenset(flapping.items()),
@@ -178,9 +201,11 @@ def holds(cause: Cause, view: View, now: float) -> bool:
             return any(_cause(CulvertError.from_proto(it)) == cause for it in errors)
 
 
-def note_refusal(memory: Memory, error: CulvertError) -> Memory:
-    """Note a refusal that was shown as the answer to a click, because the status will repeat it."""
-    return replace(memory, refusals=memory.refusals | {_cause(error)})
+def note_refusal(memory: Memory, error: CulvertError, now: float) -> Memory:
+    """Note a refusal that was shown as the answer to a click, because the status will repeat it. `now`: Unix seconds."""
+    cause = _cause(error)
+    others = {it for it in memory.refusals if it.refusal != cause}
+    return replace(memory, refusals=frozenset(others | {Repeated(cause, now)}))
 
 
 def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
@@ -236,6 +261,15 @@ def recovery_codes(left: int) -> Notice:
         return Notice(tr("That was the last recovery code"), text, warning=True)
     text = tr("Each works once, as a code. A new authenticator from your administrator brings new ones.")
     return Notice(plural("%n recovery code is left", "%n recovery codes are left", left), text)
+
+
+def _meet(before: Repeated | None, cause: Refused, at: float) -> tuple[Repeated, bool]:
+    """The refusal's new state, and whether it gives a notice. `at`: Unix seconds."""
+    if before is None:
+        return Repeated(cause, at), True
+    if at - before.at < before.quiet:
+        return replace(before, at=max(at, before.at)), False
+    return Repeated(cause, at, before.quiet * GROWTH), True
 
 
 def _cause(error: CulvertError) -> Refused:

@@ -80,9 +80,11 @@ class Notifications(QObject):
         text = (
             notice.text.replace("&", "&amp;").replace("<", "&lt;") if "body-markup" in offers else notice.text
         )
+        # The same notice once more comes up again, instead of a second one below it.
+        before = next((number for number, it in self._shown.items() if it == notice), 0)
         arguments: list[object] = [
             "Culvert",
-            QDBusArgument(0, QMetaType.Type.UInt.value),
+            QDBusArgument(before, QMetaType.Type.UInt.value),
             "dialog-warning" if notice.warning else "culvert",
             notice.title,
             text,

@@ -38,10 +38,11 @@ class Server(QDBusAbstractAdaptor):
 
     @pyqtSlot(*_TYPES, result="uint")  # pyright: ignore[reportUntypedFunctionDecorator]
     def Notify(self, *asked: Any) -> int:  # noqa: N802
-        self._shown += 1
-        number = self._shown
-        _, _, _, title, text, actions, hints, expires = asked
+        _, replaced, _, title, text, actions, hints, expires = asked
+        self._shown += not replaced
+        number = replaced or self._shown
         told = {"title": title, "text": text, "actions": actions, "hints": hints, "expires": expires}
+        told["number"] = number
         print(json.dumps(told), flush=True)
         QTimer.singleShot(300, lambda: self._person(number, actions))  # pyright: ignore[reportUnknownMemberType]
         return number

@@ -211,7 +211,7 @@ def test_a_gateway_is_pinned(desktop: Desktop, canned: CannedDaemon, start_tray:
     wait_until(lambda: canned.asked == [local_pb2.SelectGatewayRequest(gateway="gw-berlin")], "not pinned")
 
 
-def test_many_gateways_are_at_hand_in_the_menu_and_searched_in_the_window(
+def test_many_gateways_are_at_hand_in_the_menu_and_searched(
     tmp_path: Path, canned: CannedDaemon, start_tray: Start
 ) -> None:
     status = statuses.many_gateways(now=time.time())

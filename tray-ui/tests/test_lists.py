@@ -69,7 +69,7 @@ def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     assert (rows[2].title, rows[2].state, rows[2].note) == ("mail.corp.example", "opening…", "")
 
 
-def test_gateways_are_listed_by_name_and_those_that_are_offline_cannot_be_chosen() -> None:
+def test_gateways_are_listed_by_name_and_chosen_if_online() -> None:
     status = statuses.many_gateways()
     automatic, first, *_others, last = gateway_rows(status)
     assert (automatic.title, automatic.state, automatic.button) == ("Automatic", "chosen", "")

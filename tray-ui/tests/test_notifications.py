@@ -96,6 +96,25 @@ def test_no_notice_covers_the_dialog_that_asks_for_the_same_code(
     wait_until(lambda: [it.get("title") for it in shown()] == ["A code is needed"], "not asked")
 
 
+def test_each_click_on_a_refused_name_is_answered_in_one_notice(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body")
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    start_tray(desktop, "--window")
+    wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    desktop.key("slash")
+    desktop.type("git")
+    for clicks in (1, 2):
+        desktop.key("Return")
+        wait_until(lambda clicks=clicks: len(shown()) == clicks, "no answer")
+        canned.show(statuses.denied(now=time.time()))
+        time.sleep(0.5)
+    first, again = shown()
+    assert (first["title"], first["number"]) == ("No policy lets alice reach git.corp.example.", 1)
+    assert again == first
+
+
 def test_a_code_typed_into_the_notice_goes_to_the_organisation_asking(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
 ) -> None:

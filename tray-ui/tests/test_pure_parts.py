@@ -313,7 +313,7 @@ def test_more_tunnels_than_a_menu_has_room_for_are_in_the_window() -> None:
     assert Action("All tunnels…", ShowWindow(Page.TUNNELS)) in menu(status, NOW)
 
 
-def test_of_many_gateways_the_menu_has_the_chosen_those_in_use_and_the_nearest() -> None:
+def test_of_many_gateways_the_menu_has_those_at_hand() -> None:
     status = statuses.many_gateways()
     status.selected_gateway = "gw-20"
     submenu = _submenu(menu(status, NOW), "Gateway · gw-20")
@@ -549,6 +549,26 @@ def test_a_denial_is_notified_again_only_after_it_ended() -> None:
         kind=NoticeKind.DENIED,
         cause=Refused(("NO_POLICY", "name git.corp.example", "owner bob@corp.example", "user alice")),
     )
+
+
+def test_a_refusal_is_told_again_after_a_time_without_it() -> None:
+    def tell(tries: dict[float, str]) -> list[float]:
+        """`tries`: refused names by seconds. The times of notices."""
+        memory, _ = observe(Memory(), statuses.status(local_pb2.STATE_READY), NOW)
+        told: list[float] = []
+        for at, name in tries.items():
+            view = statuses.denied()
+            view.last_error.fields["name"], view.last_error_at = f"{name}.corp.example", int(NOW + at)
+            for seen in (NOW + at, NOW + at + 1):
+                memory, notices = observe(memory, view, seen)
+                told += [at] * len(notices)
+        return told
+
+    # A person, who tries again later; a program that tries each five minutes; a browser's error page; two of them.
+    assert tell({0: "git", 30: "git", 200: "git"}) == [0, 200]
+    assert tell(dict.fromkeys(range(0, 3600, 300), "git")) == [0, 300]
+    assert tell(dict.fromkeys((0, 1, 6, 36, 96), "git")) == [0]
+    assert tell({at: ("git", "mail")[at // 20 % 2] for at in range(0, 400, 20)}) == [0, 20]
 
 
 ENDED: dict[str, tuple[list[View], View]] = {
