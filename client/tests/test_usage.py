@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import typer
 from culvert_client.cli import app, words
-from culvert_proto import local_pb2
+from culvert_client.cli.verdict import Verdict
+from culvert_proto import CulvertError, Reason, local_pb2
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -116,6 +117,39 @@ def test_the_help_of_a_narrow_terminal_is_whole(monkeypatch: pytest.MonkeyPatch)
     whole = re.sub(r"\s+", "", helps["--help"])
     for text in ("CULVERT_SOCKET", "--install-completion", *(it.help for it in commands.values())):
         assert re.sub(r"\s+", "", text) in whole
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_narrow_terminal_has_whole_words_and_commands(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    text = io.StringIO()
+    console = words.PlainConsole(
+        file=text, force_terminal=terminal, width=45, soft_wrap=True, color_system=None
+    )
+    monkeypatch.setattr(words, "out", console)
+    denied = CulvertError(Reason.NO_POLICY, user="alice", name="wiki.corp.example", owner="bob@corp.example")
+    valid = round(time.time()) + 5 * 3600 + 12 * 60
+    status = local_pb2.Status(state=local_pb2.STATE_READY, user="alice", device_name="laptop-of-alice")
+    status.code_valid_until = valid
+    open_network = CulvertError(
+        Reason.LOCAL_NETWORK_OPEN, network="10.20.9.0/24", device="br0", prefix="10.20.0.0/16"
+    )
+    status.warnings.append(open_network.to_proto())
+    words.say_status(status)
+    words.say_activity(local_pb2.Activity(kind=local_pb2.ACTIVITY_KIND_DENIED, error=denied.to_proto()))
+    cure = "Close the tunnel; it opens again at its next use: culvert close wiki.corp.example"
+    words.say_verdicts([("", Verdict("packets", False, "The gateway dropped 2 of them.", cure))])
+    lines = text.getvalue().splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert any("culvert close wiki.corp.example" in line for line in lines)
+    assert any("5 h 12 min" in line for line in lines)
+    if terminal:
+        assert max(map(len, lines)) <= 45
+        mark = lines.index(next(it for it in lines if it.startswith("!")))
+        assert lines[mark + 1].startswith("  ")
+    else:
+        assert f"  {cure}" in lines
 
 
 @pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 40), (True, 200)])

@@ -169,7 +169,7 @@ def _health(tunnel: local_pb2.Tunnel, now: float) -> str:
 
 
 def gateway_rows(status: Status) -> tuple[Row, ...]:
-    """Of each organisation: the automatic choice, then gateways that are online, then the others; by name."""
+    """Each organisation has the automatic choice, then gateways that are online, then the others; by name."""
     return tuple(
         row
         for of, part in split_status(status)

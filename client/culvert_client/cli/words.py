@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,16 +24,36 @@ from culvert_client.cli.diagnosis import name_datapath
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
 
+# A command in a sentence, to be copied as a whole.
+_COMMAND = re.compile(
+    r"(?:sudo )?\b(?:culvert|systemctl|journalctl|timedatectl|modprobe|chattr|ss) .+?(?=[.,;:)](?:\s|$)|[“”\"]|$)"
+)
 
-class _PlainConsole(Console):
-    """Prints texts of others without characters that would command the terminal or turn the text around."""
-
-    def print(self, *objects: Any, **settings: Any) -> None:
-        super().print(*(make_plain(it) if isinstance(it, str) else it for it in objects), **settings)
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|[kMG]?B)\b)")
 
 
-out = _PlainConsole(highlight=False, soft_wrap=True)
-err = _PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+class PlainConsole(Console):
+    """Prints texts of others without characters that would command the terminal or turn the text around. On a terminal, a
+    line ends between two words."""
+
+    def print(self, *objects: Any, hang: int = 0, **settings: Any) -> None:
+        """`hang`: how far the further lines of a long text are indented."""
+        super().print(*(self._fit(it, hang) if isinstance(it, str) else it for it in objects), **settings)
+
+    def _fit(self, text: str, hang: int) -> str:
+        text = make_plain(text)
+        if not self.is_terminal or cell_len(text) <= self.width:
+            return text
+        bound = _BEFORE_UNIT.sub("\0", _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text))
+        indent = " " * (len(text) - len(text.lstrip(" ")) + hang)
+        lines = textwrap.wrap(
+            bound, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return "\n".join(lines).replace("\0", " ")
+
+
+out = PlainConsole(highlight=False, soft_wrap=True)
+err = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_NOT_ENROLLED: (_("Not enrolled"), "yellow"),
@@ -77,7 +99,7 @@ def say_status(status: local_pb2.Status) -> None:
             out.print(organisation, style="bold", markup=False)
         _say_one(part)
     for warning in map(CulvertError.from_proto, status.warnings):
-        out.print(f"! {make_readable(warning.message)}", style="yellow", markup=False)
+        out.print(f"! {make_readable(warning.message)}", style="yellow", markup=False, hang=2)
         out.print(f"  {warning.remedy}", markup=False)
 
 
@@ -206,6 +228,7 @@ def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
             f"{mark} {title(organisation, verdict)}: {make_readable(verdict.what)}",
             style=colour,
             markup=False,
+            hang=2,
         )
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
@@ -218,7 +241,8 @@ def title(organisation: str, verdict: Verdict) -> str:
 
 def say_activity(activity: local_pb2.Activity) -> None:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(activity.at_ms / 1e3))
-    out.print(f"{at}  {describe(activity)}", style=_ACTIVITY_COLOURS.get(activity.kind), markup=False)
+    colour = _ACTIVITY_COLOURS.get(activity.kind)
+    out.print(f"{at}  {describe(activity)}", style=colour, markup=False, hang=2)
 
 
 def say_recovery_codes(left: int) -> None:
@@ -232,7 +256,7 @@ def _say_opening(opening: Opening) -> None:
     """The times that were measured, and what they mean; the reason of a failure follows as the last error."""
     times = " · ".join(f"{it.name} {it.text}" for it in opening.parts if it.verdict is not HopVerdict.UNKNOWN)
     told = _("Last opened {name}: {times}")
-    out.print(told.format(name=make_readable(opening.fqdn), times=times), markup=False)
+    out.print(told.format(name=make_readable(opening.fqdn), times=times), markup=False, hang=2)
     if opening.total is not None:
         out.print(f"  {opening.conclusion}", markup=False)
 
