@@ -42,7 +42,7 @@ from culvert_tray.preferences import NoticeKind, Preferences, with_favourite, wi
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
-from culvert_tray.style import install_style, without_markup
+from culvert_tray.style import install_style, make_application, without_markup
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import Down, View, list_awaiting, starting, status_of
@@ -448,7 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(1, "culvert-tray: there is no desktop here. On the command line: culvert status\n")
     # Longer links are refused, so the rest need not be sent.
     word = options.link[: LONGEST + 1]
-    app = QApplication(["culvert-tray"])
+    app = make_application(["culvert-tray"])
     # Also the title of the icon in a host's list, and the program's name in a screen reader.
     app.setApplicationName("Culvert")
     app.setApplicationDisplayName("Culvert")

@@ -210,10 +210,11 @@ def dialog_column(dialog: QDialog) -> QVBoxLayout:
 
 
 def close_button() -> QDialogButtonBox:
-    """Without Qt's own icon, which is black and cannot be seen on a dark desktop."""
+    """Without Qt's own icon, which is black and cannot be seen on a dark desktop, and with one text on all desktops."""
     buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
     if (button := buttons.button(QDialogButtonBox.StandardButton.Close)) is not None:
         button.setIcon(QIcon())
+        button.setText(tr("Close"))
     return buttons
 
 

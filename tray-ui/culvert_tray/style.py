@@ -1,16 +1,17 @@
 """The look of every window: the roles of docs/design.md as a palette and a style sheet on Qt's Fusion style.
 
-It is the same on each desktop; only light or dark is the desktop's choice, also while the tray runs.
+It is the same on each desktop, which chooses the scale, and light or dark: that also while the tray runs.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import astuple, dataclass
 from enum import Enum
 from pathlib import Path
 from string import Template
 
-from PyQt6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
+from PyQt6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPalette
 from PyQt6.QtWidgets import QApplication, QWidget
 
 from culvert_tray.colour_scheme import ColourScheme
@@ -22,6 +23,8 @@ _FAMILY = "Inter"
 # The folder of Debian's fonts-inter, for a desktop whose fontconfig does not look there.
 _FONTS = "/usr/share/fonts/opentype/inter"
 _ICONS = Path(__file__).with_name("icons")
+# These name plug-ins of the desktop's Qt, which ours cannot load or which look different.
+_OTHER_QT = ("QT_PLUGIN_PATH", "QT_QPA_PLATFORM_PLUGIN_PATH", "QT_STYLE_OVERRIDE")
 _WEIGHTS = ("Regular", "SemiBold")
 
 
@@ -80,6 +83,19 @@ DARK = Colours(
 def colours() -> Colours:
     """Those of the application's palette, which `install_style` sets."""
     return DARK if QGuiApplication.palette().color(QPalette.ColorRole.Window).lightness() < 128 else LIGHT
+
+
+def make_application(arguments: list[str]) -> QApplication:
+    """The application with the plug-ins, styles and icons of its own Qt alone."""
+    others = {name: os.environ.pop(name) for name in _OTHER_QT if name in os.environ}
+    app = QApplication(arguments)
+    # Programs that the tray starts, such as the browser, have the desktop's Qt.
+    os.environ.update(others)
+    # A name that no theme has.
+    QIcon.setThemeName("culvert-tray")
+    QIcon.setThemeSearchPaths([])  # pyright: ignore[reportUnknownMemberType]
+    QIcon.setFallbackSearchPaths([])  # pyright: ignore[reportUnknownMemberType]
+    return app
 
 
 def install_style(app: QApplication) -> None:

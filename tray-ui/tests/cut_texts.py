@@ -16,11 +16,11 @@ from culvert_tray.details import details
 from culvert_tray.dialogs import ClaimsDialog, CodeDialog, CodeForm, DetailsDialog
 from culvert_tray.enrolment import EnrolDialog
 from culvert_tray.preferences import Preferences
-from culvert_tray.style import install_style
+from culvert_tray.style import install_style, make_application
 from culvert_tray.translation import install
 from culvert_tray.view import View, not_running
 from culvert_tray.window import StatusWindow
-from PyQt6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QPushButton, QWidget
+from PyQt6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPushButton, QWidget
 
 from . import statuses
 from .canned_daemon import RECOVERY_CODES
@@ -61,6 +61,11 @@ def windows() -> Iterator[tuple[str, QWidget]]:
             window.show_view(view, statuses.activities(), Preferences(), statuses.NOW)
             window.show_page(page)
             yield f"{name}, {page.value}", window
+    yield from dialogs()
+
+
+def dialogs() -> Iterator[tuple[str, QWidget]]:
+    """Each with a name; shown."""
     wrong = _refusal(CulvertError(Reason.CODE_WRONG))
     code = CodeDialog(_daemon(wrong), lambda _: None, "")
     code.show()
@@ -141,7 +146,7 @@ def _submit(window: QWidget) -> None:
 
 
 if __name__ == "__main__":
-    app = QApplication([])
+    app = make_application([])
     install(app)
     install_style(app)
     # All are kept: a visible window that is collected while it paints itself ends the program.

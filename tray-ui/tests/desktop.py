@@ -36,7 +36,7 @@ _COLOURS: dict[Shade, str] = {"light": "#ececec", "dark": "#202326"}
 
 
 class Desktop:
-    """`panel` None leaves the tray host out. `env` is what a program on this desktop needs."""
+    """`panel` None leaves the tray host out, `managed` False the window manager. `env` is what a program here needs."""
 
     def __init__(
         self,
@@ -45,10 +45,12 @@ class Desktop:
         width: int = 900,
         height: int = 560,
         panel: Shade | None = "light",
+        managed: bool = True,
     ) -> None:
         self._directory = directory
         self._size = (width, height)
         self._panel: Shade | None = panel
+        self._managed = managed
         self._processes: list[subprocess.Popen[bytes]] = []
         self.env: dict[str, str] = {}
 
@@ -77,7 +79,8 @@ class Desktop:
             # moment.
             self.key("shift")
             self._start_bus()
-            self._start_window_manager()
+            if self._managed:
+                self._start_window_manager()
             if self._panel is not None:
                 self.start_panel(self._panel)
         except BaseException:
@@ -105,7 +108,7 @@ class Desktop:
         return done.stdout
 
     def _ask(self, *command: str) -> str:
-        """What the command tells of the windows: such a command fails when a window goes while it runs."""
+        """The output of a command about windows, which fails when a window goes while it runs."""
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=20)
         return done.stdout
 
