@@ -158,6 +158,15 @@ def test_each_state_is_shown_in_the_desktops_language(
     canned.show(status_named("page-slow"))
     desktop.key("alt+2")
     shoot("window-opening", {"en": "The page is slow, not Culvert", "de": "Die Seite ist langsam"}[language])
+    canned.show(statuses.many_gateways(now=time.time()))
+    desktop.key("alt+3")
+    shoot(
+        "window-gateways",
+        {
+            "en": "Culvert chooses a gateway for each tunnel.",
+            "de": "Culvert wählt für jeden Tunnel ein Gateway.",
+        }[language],
+    )
     desktop.key("alt+F4")
     # Help, and its last entry but one: the documentation.
     open_menu(desktop)
