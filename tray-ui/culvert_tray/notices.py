@@ -4,7 +4,8 @@ A tunnel is announced only the first time that its resource is up. The state at 
 warnings and requests for a code or an answer.
 
 A refusal gives one notice until it ends. The same name refused anew gives another only after a time without refusals, which
-grows: programs try again by themselves, a person does so later. The answer to a click in tray or window is always shown.
+grows: programs try again by themselves, a person does so later. Of many names, as of a restored browser, a few are shown,
+and then that there are more. The answer to a click in tray or window is always shown.
 
 A notice is removed when its cause ends. A notice that answers a click is removed at the next click.
 """
@@ -18,7 +19,7 @@ from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.organisations import split_status
 from culvert_proto.screens.units import clock
 
-from culvert_tray.commands import AnswerClaims, Command, EnterCode
+from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, ShowWindow
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
 from culvert_tray.view import (
@@ -40,6 +41,8 @@ FLAPPING = 300.0
 QUIET, GROWTH = 120.0, 4.0
 # Our tunable, in seconds.
 _FORGOTTEN = 3600.0
+# Our tunables: the refusals that are shown in so many seconds.
+MOST, BURST = 3, 60.0
 _COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW)
 
 
@@ -104,7 +107,7 @@ class Notice:
 class Memory:
     """The state after the last notices. `refusals`, `warnings`: those shown; `codes`: the last notice about each invalid
     code; `claims`: the organisations and public networks shown as waiting; `flapping`: by refusal, the time of its notice
-    in Unix seconds."""
+    in Unix seconds; `recent`: the times of the last refusals' notices."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
@@ -114,6 +117,7 @@ class Memory:
     claims: frozenset[tuple[str, str]] = frozenset()
     flapping: frozenset[tuple[Refused, float]] = frozenset()
     warnings: frozenset[Refused] = frozenset()
+    recent: tuple[float, ...] = ()
 
 
 def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notice, ...]]:
@@ -159,12 +163,18 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         for it in memory.refusals
         if it.refusal in errors or (errors and now - it.at < _FORGOTTEN)
     }
+    recent = [it for it in memory.recent if now - it < BURST]
     for cause, (of, part, error) in errors.items():
         refusals[cause], is_new = _meet(refusals.get(cause), cause, part.last_error_at)
         if memory.started and is_new and cause not in flapping and not _has_own_notice(error):
-            notices.append(replace(refusal_notice(error, of), kind=NoticeKind.DENIED))
             if part.state in _COME_AND_GO:
                 flapping[cause] = now
+            else:
+                recent.append(now)
+            if part.state in _COME_AND_GO or len(recent) <= MOST:
+                notices.append(replace(refusal_notice(error, of), kind=NoticeKind.DENIED))
+            elif len(recent) == MOST + 1:
+                notices.append(_more_refusals(cause))
     warnings = {_cause(it): it for it in map(CulvertError.from_proto, view.warnings)}
     notices += [refusal_notice(it) for cause, it in warnings.items() if cause not in memory.warnings]
     gateways = frozenset(up.items()) | {
@@ -179,6 +189,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         frozenset(claims),
         frozenset(flapping.items()),
         frozenset(warnings),
+        tuple(recent[-MOST - 1 :]),
     )
     return told_now, tuple(notices)
 
@@ -215,6 +226,12 @@ def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
         warning=True,
         cause=_cause(error),
     )
+
+
+def _more_refusals(cause: Refused) -> Notice:
+    text = tr("The page “Activity” of the window lists them, with their reasons.")
+    command, kind = ShowWindow(Page.ACTIVITY), NoticeKind.DENIED
+    return Notice(tr("More was refused"), text, warning=True, command=command, kind=kind, cause=cause)
 
 
 def answer(error: CulvertError, organisation: str = "") -> Notice:

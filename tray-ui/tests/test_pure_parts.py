@@ -569,6 +569,8 @@ def test_a_refusal_is_told_again_after_a_time_without_it() -> None:
     assert tell(dict.fromkeys(range(0, 3600, 300), "git")) == [0, 300]
     assert tell(dict.fromkeys((0, 1, 6, 36, 96), "git")) == [0]
     assert tell({at: ("git", "mail")[at // 20 % 2] for at in range(0, 400, 20)}) == [0, 20]
+    # A browser that opens its twenty tabs again, and a name a minute later.
+    assert tell({at: f"n{at}" for at in (*range(0, 200, 2), 270)}) == [0, 2, 4, 6, 270]
 
 
 ENDED: dict[str, tuple[list[View], View]] = {

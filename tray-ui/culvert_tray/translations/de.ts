@@ -907,5 +907,13 @@
         <source>offline</source>
         <translation>offline</translation>
     </message>
+    <message>
+        <source>More was refused</source>
+        <translation>Weiteres wurde abgelehnt</translation>
+    </message>
+    <message>
+        <source>The page “Activity” of the window lists them, with their reasons.</source>
+        <translation>Die Seite „Verlauf“ des Fensters führt es auf, mit den Gründen.</translation>
+    </message>
 </context>
 </TS>
