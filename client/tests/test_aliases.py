@@ -9,6 +9,7 @@ from pathlib import Path
 import dns.rcode
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
+from culvert_proto.screens.opening import last_opening
 
 from .bind import serving_zones
 from .controller import CODE
@@ -91,7 +92,11 @@ async def test_an_alias_opens_the_tunnel_of_the_name_that_it_leads_to(
         assert len(given(answer)) == 1
         assert reached in carried(daemon)
         assert f"open {reached} for {asked}" in lab.controller.calls
-        assert (await daemon.status()).clicks[0].fqdn == asked
+        status = await daemon.status()
+        assert (status.clicks[0].fqdn, status.clicks[0].tunnel) == (asked, reached)
+        opening = last_opening(status, reached)
+        assert opening is not None
+        assert opening.fqdn == asked
         # The next one finds the tunnel.
         calls = len(lab.controller.calls)
         assert given(await daemon.ask(asked)) == given(answer)

@@ -17,11 +17,12 @@ StepName = Literal[
 
 @dataclass(slots=True)
 class Click:
-    """`steps`: `now` values by step, in seconds."""
+    """`steps`: `now` values by step, in seconds. `tunnel`: the name of the tunnel, if `fqdn` is an alias of it."""
 
     fqdn: str
     steps: dict[StepName, float] = field(default_factory=dict)
     error: CulvertError | None = None
+    tunnel: str = ""
 
     @property
     def started(self) -> float:
@@ -32,6 +33,9 @@ class _Named(Protocol):
     @property
     def fqdn(self) -> str: ...
 
+    @property
+    def tunnel(self) -> str: ...
+
 
 One = TypeVar("One", bound=_Named)
 
@@ -41,9 +45,10 @@ def list_kept(clicks: Iterable[One], tunnels: Container[str]) -> list[One]:
     kept: list[One] = []
     later: set[str] = set()
     for place, click in enumerate(clicks):
-        if place < KEPT or (click.fqdn in tunnels and click.fqdn not in later):
+        name = click.tunnel or click.fqdn
+        if place < KEPT or (name in tunnels and name not in later):
             kept.append(click)
-        later.add(click.fqdn)
+        later.add(name)
     return kept
 
 
@@ -70,8 +75,10 @@ class Clicks:
 
     def goes_on_as(self, fqdn: str, name: str) -> None:
         """Continue an alias's line as the line of its tunnel's `name`; the line still shows the alias."""
-        if fqdn != name and (click := self._running.pop(fqdn, None)) is not None:
-            self._running.setdefault(name, click)
+        if fqdn == name or (click := self._running.pop(fqdn, None)) is None:
+            return
+        click.tunnel = name
+        self._running.setdefault(name, click)
 
     def end(self, fqdn: str, error: CulvertError | None = None) -> None:
         click = self._running.pop(fqdn, None)

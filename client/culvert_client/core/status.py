@@ -159,4 +159,5 @@ def _click(click: Click, epoch: float) -> local_pb2.Click:
         started_us=round((epoch + started) * 1e6),
         steps=[local_pb2.Step(name=name, at_us=round((at - started) * 1e6)) for name, at in steps],
         error=click.error.to_proto() if click.error else None,
+        tunnel=click.tunnel,
     )

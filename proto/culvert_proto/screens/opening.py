@@ -121,17 +121,18 @@ class Opening:
 
 def last_opening(status: local_pb2.Status, fqdn: str = "") -> Opening | None:
     """The last opening of this name, or else of any; None without one since the daemon's start."""
-    click = next((it for it in status.clicks if fqdn in ("", it.fqdn)), None)
+    click = next((it for it in status.clicks if not fqdn or fqdn in (it.fqdn, it.tunnel)), None)
     timed_alone = next((it for it in status.hop_times if it.fqdn == fqdn), None)
     if click is None and timed_alone is not None:
-        # The daemon keeps the newest clicks alone.
+        # The daemon forgets the clicks of closed tunnels.
         click = local_pb2.Click(
             fqdn=fqdn, started_us=timed_alone.at_ms * 1000, organisation=timed_alone.organisation
         )
     if click is None:
         return None
-    mine = [it for it in status.hop_times if it.fqdn == click.fqdn and it.organisation == click.organisation]
-    tunnel = next((it for it in status.tunnels if it.fqdn == click.fqdn), None)
+    names = (click.fqdn, click.tunnel or click.fqdn)
+    mine = [it for it in status.hop_times if it.fqdn in names and it.organisation == click.organisation]
+    tunnel = next((it for it in status.tunnels if it.fqdn in names), None)
     return _opening(click, mine[0] if mine else local_pb2.HopTimes(), tunnel)
 
 

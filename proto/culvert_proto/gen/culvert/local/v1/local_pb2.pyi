@@ -561,10 +561,13 @@ class Click(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     ORGANISATION_FIELD_NUMBER: _builtins.int
+    TUNNEL_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     started_us: _builtins.int
     """Unix microseconds of the first step."""
     organisation: _builtins.str
+    tunnel: _builtins.str
+    """The name of the tunnel, if fqdn is an alias of it."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]: ...
     @_builtins.property
@@ -579,10 +582,11 @@ class Click(_message.Message):
         steps: _abc.Iterable[Global___Step] | None = ...,
         error: _error_pb2.Error | None = ...,
         organisation: _builtins.str = ...,
+        tunnel: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error", "fqdn", b"fqdn", "organisation", b"organisation", "started_us", b"started_us", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error", "fqdn", b"fqdn", "organisation", b"organisation", "started_us", b"started_us", "steps", b"steps", "tunnel", b"tunnel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
