@@ -58,12 +58,14 @@ from culvert_tray.view import (
     Status,
     Tunnel,
     View,
+    code_asked_for,
     code_ends_soon,
     code_needed,
     find_denial,
     gateways_of,
     is_redacted,
     is_up,
+    next_code_end,
     status_of,
     with_organisation,
 )
@@ -247,6 +249,8 @@ def _headline(view: View, now: float) -> str:
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
             needed = tr("A code is needed")
             return f"{needed} — {tunnels}" if up else needed
+        case _ if code_asked_for(view, now):
+            return next_code_end(view, now).text(now)
         case _ if (denial := find_denial(view, now)) is not None:
             name = denial.fields.get("name")
             return (

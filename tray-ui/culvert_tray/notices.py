@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.organisations import split_status
-from culvert_proto.screens.units import clock
 
 from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, ShowWindow
 from culvert_tray.preferences import NoticeKind
@@ -324,14 +323,8 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
         title = with_organisation(tr("A code is needed"), organisation)
         cause = CodeWanted(organisation, "needed")
         return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
-    # A time of day, so that the notice does not change each minute.
     end = next_code_end(status, now)
-    time = clock(end.at, now)
-    if end.fqdn:
-        ends = tr("{name} closes at {time} without a new code", name=make_readable(end.fqdn), time=time)
-    else:
-        ends = tr("Your code ends at {time}", time=time)
-    title = with_organisation(ends, organisation)
+    title = with_organisation(end.text(now), organisation)
     state = _code(status, now)
     if state == "last call" and status.tunnels and not end.fqdn:
         text = tr("Open tunnels close then. Type the six digits that your authenticator shows.")

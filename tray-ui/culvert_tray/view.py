@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, local_pb2
+from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
+from culvert_proto.screens.units import clock
 
 from culvert_tray.translation import tr
 
@@ -117,6 +119,13 @@ class CodeEnd:
     at: float
     ahead: float
     fqdn: str = ""
+
+    def text(self, now: float) -> str:
+        """With a time of day, so that it does not change each minute."""
+        time = clock(self.at, now)
+        if self.fqdn:
+            return tr("{name} closes at {time} without a new code", name=make_readable(self.fqdn), time=time)
+        return tr("Your code ends at {time}", time=time)
 
 
 def next_code_end(status: Status, now: float) -> CodeEnd:

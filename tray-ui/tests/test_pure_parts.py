@@ -325,6 +325,16 @@ def test_of_many_gateways_the_menu_has_those_at_hand() -> None:
     assert submenu.entries[-1] == Action("All gateways…", ShowWindow(Page.GATEWAYS))
 
 
+def test_the_heading_says_when_a_code_ends_that_is_asked_for() -> None:
+    status = statuses.status(local_pb2.STATE_READY, code_seconds=1200)
+    heading = menu(status, NOW)[0]
+    assert isinstance(heading, Heading)
+    assert heading.text.startswith("Your code ends at ")
+    assert heading.icon is IconKind.NEEDS_YOU
+    status.code_postponed = True
+    assert menu(status, NOW)[0] == Heading("Ready — no tunnel up", IconKind.READY)
+
+
 def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
     status = statuses.status(local_pb2.STATE_CONNECTED)
     status.tunnels.append(statuses.opening("wiki"))
