@@ -19,6 +19,7 @@ from sqlalchemy import update
 
 from .conftest import World, make_csr
 from .console_page import BUILT, Console, chromium_running
+from .test_admins import signed_in
 
 pytestmark = [
     pytest.mark.slow,
@@ -80,11 +81,23 @@ async def test_a_person_enrols_from_the_page_and_sees_it_happen(world: World, ru
         href = await button.get_attribute("href")
         assert href is not None
         assert parse_invitation(href) == parse_invitation(link)
-        await button.click()
+        # The terminal's way stands there at once, as does the installation's where the controller has no packages.
         command = page.get_by_text("culvert enroll 'https://")
         # As a shell splits the line.
         assert parse_invitation(shlex.split(await command.inner_text())[-1]) == parse_invitation(link)
-        await shown.picture("invitation-begun")
+        await expect(page.get_by_text("Ask your administrator for the packages")).to_be_visible()
+        await expect(
+            page.get_by_text("sudo apt install ./culvert-client_*.deb ./culvert-tray_")
+        ).to_be_visible()
+        await expect(page.get_by_role("button", name="Copy the command")).to_have_count(2)
+        # A language that the browser does not ask for; the steps stay as they are.
+        await page.get_by_role("button", name="Deutsch").click()
+        await expect(page.get_by_role("heading", name="Computer registrieren", exact=True)).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Computer registrieren", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="English").click()
+        assert await page.evaluate("document.documentElement.lang") == "en"
+        await button.click()
         await enrol(world, link)
         await expect(page.get_by_role("heading", name="alices-laptop is enrolled")).to_be_visible()
         await shown.picture("invitation-enrolled")
@@ -126,10 +139,13 @@ async def test_the_page_shows_the_line_that_installs_the_client(world: World, ru
 
 
 async def test_the_page_speaks_german_and_fits_a_phone(world: World, running: Browser) -> None:
-    link = await link_for(world)
+    async with signed_in(world, "olga", "owner") as olga:
+        link = str((await olga.ask("POST", "/invitations", {"user": "alice"})).json()["link"])
     async with opened(world, running, link, locale="de-AT") as shown:
         await shown.page.get_by_role("link", name="Diesen Computer registrieren").click()
         assert await shown.page.evaluate("document.documentElement.lang") == "de"
+        # The person who made the invitation.
+        await expect(shown.page.get_by_text("olga um die Pakete culvert-client")).to_be_visible()
         await shown.picture("invitation-de")
     async with opened(world, running, link, NARROW) as shown:
         await shown.page.get_by_role("link", name="Enrol this computer").click()

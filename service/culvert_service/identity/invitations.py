@@ -69,7 +69,7 @@ class Invitations:
             found = await repository.find_invitation(session, _hash(token))
         if found is None:
             raise CulvertError(Reason.INVITATION_INVALID)
-        invitation, (user, display_name), device = found
+        invitation, (user, display_name), device, invited_by = found
         offer = await self._packages.offer()
         return InvitationShowOut(
             user=user,
@@ -78,6 +78,7 @@ class Invitations:
             expired=invitation.used_at is None and invitation.expires_at <= self._now(),
             used_at=invitation.used_at,
             device=device,
+            invited_by=invited_by,
             install=offer.install if offer is not None else None,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from culvert_db import (
     REVOCATIONS_CHANNEL,
+    Admin,
     Device,
     DeviceState,
     Group,
@@ -28,7 +29,7 @@ from culvert_db import (
     notify,
 )
 from culvert_db.text import by_code_point, folded
-from sqlalchemy import LargeBinary, Text, bindparam, cast, delete, func, or_, select, text, update
+from sqlalchemy import LargeBinary, Text, and_, bindparam, cast, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
@@ -152,16 +153,21 @@ async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.
 
 async def find_invitation(
     session: AsyncSession, token_hash: bytes
-) -> tuple[Invitation, tuple[str, str | None], str | None] | None:
-    """The invitation, its person's login name and display name, and the name of the device that it has enrolled."""
+) -> tuple[Invitation, tuple[str, str | None], str | None, str | None] | None:
+    """The invitation, its person's login name and display name, the name of the device that it has enrolled, and the
+    administrator who made it.
+    """
+    # The identity provider's own invitations are made by the person's name, which an administrator may have too.
+    by_administrator = (Admin.name == Invitation.invited_by, Admin.name != User.name)
     query = (
-        select(Invitation, User.name, User.display_name, Device.name)
+        select(Invitation, User.name, User.display_name, Device.name, Admin.name)
         .join(User, Invitation.user_id == User.id)
         .outerjoin(Device, Invitation.device_id == Device.id)
+        .outerjoin(Admin, and_(*by_administrator))
         .where(Invitation.token_hash == token_hash)
     )
     row = (await session.execute(query)).one_or_none()
-    return None if row is None else (row[0], (row[1], row[2]), row[3])
+    return None if row is None else (row[0], (row[1], row[2]), row[3], row[4])
 
 
 async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:

@@ -129,6 +129,8 @@ class InvitationShowOut(BaseModel):
     used_at: datetime | None
     # The name of the computer that it has enrolled; null before, and after the computer was removed.
     device: str | None
+    # The administrator who made it; null for one of a program or of the identity provider, and without that account.
+    invited_by: str | None
     # The laptop's way to the client's packages; null when this controller serves none.
     install: Install | None
 

@@ -2949,6 +2949,8 @@ export interface components {
              */
             expires_at: string;
             install: components["schemas"]["Install"] | null;
+            /** Invited By */
+            invited_by: string | null;
             /** Used At */
             used_at: string | null;
             /** User */

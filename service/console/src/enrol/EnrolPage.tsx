@@ -1,5 +1,6 @@
 import {
   Alert,
+  Anchor,
   Box,
   Button,
   Center,
@@ -21,14 +22,51 @@ import { useEffect, useState, type ReactNode } from "react";
 import { Card } from "../shared/Card";
 import type { ComputerKind } from "./computer";
 import { desktopLink, type Invitation } from "./invitation";
-import type { Language, Texts } from "./texts";
+import { choose, languageOfPerson, NAMES, type Language, type Texts } from "./texts";
 import { useInvitation, type Shown } from "./useInvitation";
 
 const WIDTH_PX = 560;
 const QR_PX = 180;
+// As the release names its packages.
+const INSTALL_FILES = "sudo apt install ./culvert-client_*.deb ./culvert-tray_*.deb";
 
 /** The page that an invitation's link opens. It needs no sign-in. */
 export function EnrolPage({
+  invitation,
+  computer,
+}: {
+  invitation: Invitation | null;
+  computer: ComputerKind;
+}) {
+  const [language, setLanguage] = useState(languageOfPerson);
+  const { code, texts } = language;
+  useEffect(() => {
+    document.documentElement.lang = code;
+    document.title = `${texts.title} · Culvert`;
+  }, [code, texts]);
+  const others = (Object.keys(NAMES) as (keyof typeof NAMES)[]).filter((one) => one !== code);
+  return (
+    <Card
+      maxWidth={WIDTH_PX}
+      beside={others.map((one) => (
+        <Anchor
+          key={one}
+          component="button"
+          type="button"
+          size="sm"
+          lang={one}
+          onClick={() => setLanguage(choose(one))}
+        >
+          {NAMES[one]}
+        </Anchor>
+      ))}
+    >
+      <Content invitation={invitation} language={language} computer={computer} />
+    </Card>
+  );
+}
+
+function Content({
   invitation,
   language,
   computer,
@@ -40,89 +78,65 @@ export function EnrolPage({
   const { texts } = language;
   const [begun, setBegun] = useState<number | null>(null);
   const answer = useInvitation(invitation, begun);
-  useEffect(() => {
-    document.documentElement.lang = language.code;
-    document.title = `${texts.title} · Culvert`;
-  }, [language, texts]);
-
-  if (invitation === null)
-    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.cutTitle} text={texts.cut} />}</Card>;
+  // A page that has shown the steps also shows their end.
+  const [wasOpen, setWasOpen] = useState(false);
+  if (invitation === null) return <Fault title={texts.cutTitle} text={texts.cut} />;
   if (answer === "loading") {
     return (
-      <Card maxWidth={WIDTH_PX}>
-        <Center mih={120} role="status" aria-label={texts.loading}>
-          <Loader />
-        </Center>
-      </Card>
+      <Center mih={120} role="status" aria-label={texts.loading}>
+        <Loader />
+      </Center>
     );
   }
-  if (answer === "unknown") {
-    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.unknownTitle} text={texts.unknown} />}</Card>;
-  }
-  if (answer === "silent") {
-    return (
-      <Card maxWidth={WIDTH_PX}>
-        <Fault title={texts.silentTitle} text={texts.silent} />
-      </Card>
-    );
-  }
+  if (answer === "unknown") return <Fault title={texts.unknownTitle} text={texts.unknown} />;
+  if (answer === "silent") return <Fault title={texts.silentTitle} text={texts.silent} />;
+  const { user, user_display_name, device, invited_by, expires_at, used_at } = answer;
   if (answer.expired) {
-    const text = texts.expired(language.time(answer.expires_at));
-    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.expiredTitle} text={text} />}</Card>;
+    const text = texts.expired(language.time(expires_at), invited_by);
+    return <Fault title={texts.expiredTitle} text={text} />;
   }
-  if (answer.used_at !== null) {
-    return (
-      <Card maxWidth={WIDTH_PX}>
-        {begun === null ? (
-          <Used shown={answer} language={language} />
-        ) : (
-          <Enrolled shown={answer} texts={texts} />
-        )}
-      </Card>
-    );
+  if (used_at !== null) {
+    if (wasOpen) return <Enrolled name={device ?? user} texts={texts} />;
+    return <Fault title={texts.usedTitle} text={texts.used(language.time(used_at), device, invited_by)} />;
   }
+  if (!wasOpen) setWasOpen(true);
   return (
-    <Card maxWidth={WIDTH_PX}>
+    <>
       <Stack gap={4} mb="lg">
         <Title order={1} size="h2">
           {texts.title}
         </Title>
-        <Text>{texts.about(answer.user_display_name ?? answer.user)}</Text>
+        <Text>{texts.about(user_display_name ?? user)}</Text>
         <Text c="dimmed" size="sm">
-          {texts.validUntil(language.time(answer.expires_at))}
+          {texts.validUntil(language.time(expires_at))}
         </Text>
       </Stack>
       {computer === "linux" ? (
         <Steps
           invitation={invitation}
-          install={answer.install}
+          shown={answer}
           language={language}
           onBegin={() => setBegun(Date.now())}
-          begun={begun !== null}
         />
       ) : (
         <Elsewhere text={computer === "phone" ? texts.installPhone : texts.installOther} texts={texts} />
       )}
-    </Card>
+    </>
   );
 }
 
 function Steps({
   invitation,
-  install,
+  shown: { install, invited_by },
   language,
-  begun,
   onBegin,
 }: {
   invitation: Invitation;
-  install: Shown["install"];
+  shown: Shown;
   language: Language;
-  begun: boolean;
   onBegin: () => void;
 }) {
   const { texts } = language;
-  const link = desktopLink(window.location.origin, invitation);
-  const command = `culvert enroll '${window.location.href}'`;
   return (
     <List
       type="ordered"
@@ -132,34 +146,35 @@ function Steps({
       styles={{ itemWrapper: { display: "block" }, itemLabel: { display: "block" } }}
     >
       <Step number={1} title={texts.install}>
-        {install === null ? (
-          <Text size="sm">{texts.installLinux}</Text>
-        ) : (
-          <>
-            <Text size="sm" mb={4}>
-              {texts.installLine(language.either(install.systems))}
-            </Text>
-            <Command text={install.command} texts={texts} />
-            <Text size="xs" c="dimmed" mt="xs">
-              {texts.installKey} <span className="name">{install.key.match(/.{4}/g)?.join(" ")}</span>
-            </Text>
-          </>
+        <Text size="sm" mb={4} className="name">
+          {install === null
+            ? texts.installAsk(invited_by)
+            : texts.installLine(language.either(install.systems))}
+        </Text>
+        <Command text={install?.command ?? INSTALL_FILES} texts={texts} />
+        {install !== null && (
+          <Text size="xs" c="dimmed" mt="xs">
+            {texts.installKey} <span className="name">{install.key.match(/.{4}/g)?.join(" ")}</span>
+          </Text>
         )}
       </Step>
       <Step number={2} title={texts.enrol}>
         <Stack gap="xs" align="flex-start">
           <Text size="sm">{texts.enrolAbout}</Text>
-          <Button component="a" href={link} onClick={onBegin} size="md">
+          <Button
+            component="a"
+            href={desktopLink(window.location.origin, invitation)}
+            onClick={onBegin}
+            size="md"
+          >
             {texts.enrol}
           </Button>
-          {begun && (
-            <Box role="status" w="100%">
-              <Text size="sm" mb={4}>
-                {texts.nothing}
-              </Text>
-              <Command text={command} texts={texts} />
-            </Box>
-          )}
+          <Box w="100%" onCopy={onBegin}>
+            <Text size="sm" mb={4}>
+              {texts.inTerminal}
+            </Text>
+            <Command text={`culvert enroll '${window.location.href}'`} texts={texts} onCopied={onBegin} />
+          </Box>
         </Stack>
       </Step>
       <Step number={3} title={texts.scan}>
@@ -189,13 +204,18 @@ function Step({ number, title, children }: { number: number; title: string; chil
   );
 }
 
-function Command({ text, texts }: { text: string; texts: Texts }) {
+function Command({ text, texts, onCopied }: { text: string; texts: Texts; onCopied?: () => void }) {
   return (
     <>
       <Code block fz="xs" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
         {text}
       </Code>
-      <Copy value={text} label={texts.copyCommand} done={texts.copied} />
+      <Copy
+        value={text}
+        label={texts.copyCommand}
+        done={texts.copied}
+        {...(onCopied !== undefined && { onCopied })}
+      />
     </>
   );
 }
@@ -223,25 +243,18 @@ function Elsewhere({ text, texts }: { text: string; texts: Texts }) {
   );
 }
 
-function Enrolled({ shown, texts }: { shown: Shown; texts: Texts }) {
+function Enrolled({ name, texts }: { name: string; texts: Texts }) {
   return (
     <Stack role="status" gap="sm">
       <ThemeIcon radius="xl" size={48}>
         <IconCheck aria-hidden />
       </ThemeIcon>
       <Title order={1} size="h2" className="name">
-        {texts.enrolled(shown.device ?? shown.user)}
+        {texts.enrolled(name)}
       </Title>
       <Text>{texts.enrolledAbout}</Text>
     </Stack>
   );
-}
-
-function Used({ shown, language }: { shown: Shown; language: Language }) {
-  const { texts } = language;
-  const time = language.time(shown.used_at ?? shown.expires_at);
-  const text = shown.device === null ? texts.used(time) : texts.usedBy(time, shown.device);
-  return <Fault title={texts.usedTitle} text={text} />;
 }
 
 function Fault({ title, text }: { title: string; text: string }) {
@@ -255,7 +268,17 @@ function Fault({ title, text }: { title: string; text: string }) {
   );
 }
 
-function Copy({ value, label, done }: { value: string; label: string; done: string }) {
+function Copy({
+  value,
+  label,
+  done,
+  onCopied,
+}: {
+  value: string;
+  label: string;
+  done: string;
+  onCopied?: () => void;
+}) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -264,7 +287,10 @@ function Copy({ value, label, done }: { value: string; label: string; done: stri
           variant="default"
           size="xs"
           leftSection={copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
-          onClick={copy}
+          onClick={() => {
+            copy();
+            onCopied?.();
+          }}
         >
           {copied ? done : label}
         </Button>

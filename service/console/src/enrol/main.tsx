@@ -10,7 +10,6 @@ import { readable, theme } from "../theme";
 import { thisComputer } from "./computer";
 import { EnrolPage } from "./EnrolPage";
 import { readInvitation } from "./invitation";
-import { languageFor } from "./texts";
 
 const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.nonce ?? "";
 setNonce(nonce);
@@ -28,11 +27,7 @@ createRoot(root).render(
       cssVariablesResolver={readable}
       getStyleNonce={() => nonce}
     >
-      <EnrolPage
-        invitation={readInvitation(window.location.hash)}
-        language={languageFor(navigator.languages)}
-        computer={thisComputer()}
-      />
+      <EnrolPage invitation={readInvitation(window.location.hash)} computer={thisComputer()} />
     </MantineProvider>
   </StrictMode>,
 );

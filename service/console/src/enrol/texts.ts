@@ -1,4 +1,4 @@
-/** The page's texts, in the first of the browser's languages that is here. */
+/** The page's texts, in the language that the person has chosen, or in the first of the browser's that is here. */
 const english = {
   title: "Enrol your computer",
   about: (user: string) =>
@@ -6,14 +6,15 @@ const english = {
   validUntil: (time: string) => `Valid until ${time}`,
   loading: "Loading the invitation",
   install: "Install Culvert",
-  installLinux: "Install the packages culvert-client and culvert-tray from your administrator.",
+  installAsk: (inviter: string | null) =>
+    `Ask ${inviter ?? "your administrator"} for the packages culvert-client and culvert-tray, for Debian 12 or 13 or for Ubuntu 24.04. Open a terminal in the folder with the two files, and run:`,
   installLine: (systems: string) => `Paste this line into a terminal on ${systems}:`,
   installKey: "The line checks its download. The packages are signed with the key of Culvert's releases:",
   installOther: "Culvert runs on Debian 12 and 13 and on Ubuntu 24.04. Open this link on such a computer.",
   installPhone: "Culvert does not run on phones. Open this link on the computer that you want to enrol.",
   enrol: "Enrol this computer",
   enrolAbout: "Culvert opens, shows this controller's name, and asks for your consent.",
-  nothing: "Nothing happens? Run this command in a terminal:",
+  inTerminal: "Or run this command in a terminal:",
   scan: "Scan the QR code",
   scanAbout:
     "Culvert shows a QR code. Scan it with an authenticator app on your phone, and type the code from the app.",
@@ -26,12 +27,11 @@ const english = {
   enrolledAbout:
     "Culvert now shows a QR code. Scan it with an authenticator app on your phone, and type the code from the app.",
   usedTitle: "This invitation was already used",
-  used: (time: string) =>
-    `It enrolled a computer on ${time}. For another computer, ask your administrator for a new invitation.`,
-  usedBy: (time: string, device: string) =>
-    `It enrolled ${device} on ${time}. For another computer, ask your administrator for a new invitation.`,
+  used: (time: string, device: string | null, inviter: string | null) =>
+    `It enrolled ${device ?? "a computer"} on ${time}. For another computer, ask ${inviter ?? "your administrator"} for a new invitation.`,
   expiredTitle: "This invitation has expired",
-  expired: (time: string) => `It was valid until ${time}. Ask your administrator for a new invitation.`,
+  expired: (time: string, inviter: string | null) =>
+    `It was valid until ${time}. Ask ${inviter ?? "your administrator"} for a new invitation.`,
   unknownTitle: "This invitation is not valid",
   unknown: "It was withdrawn, or the link was changed. Ask your administrator for a new invitation.",
   cutTitle: "A part of the link is missing",
@@ -49,8 +49,8 @@ const german: Texts = {
   validUntil: (time) => `Gültig bis ${time}`,
   loading: "Die Einladung wird geladen",
   install: "Culvert installieren",
-  installLinux:
-    "Die Pakete culvert-client und culvert-tray installieren; die Administration stellt sie bereit.",
+  installAsk: (inviter) =>
+    `${inviter ?? "Die Administration"} um die Pakete culvert-client und culvert-tray bitten, für Debian 12 oder 13 oder für Ubuntu 24.04. Im Ordner mit den beiden Dateien ein Terminal öffnen und ausführen:`,
   installLine: (systems) => `Diese Zeile in ein Terminal unter ${systems} einfügen:`,
   installKey:
     "Die Zeile prüft, was sie herunterlädt. Die Pakete sind signiert, mit dem Schlüssel der Culvert-Veröffentlichungen:",
@@ -60,7 +60,7 @@ const german: Texts = {
     "Culvert läuft nicht auf Telefonen. Diesen Link auf dem Computer öffnen, der registriert werden soll.",
   enrol: "Diesen Computer registrieren",
   enrolAbout: "Culvert öffnet sich, zeigt den Namen dieses Controllers und bittet um Zustimmung.",
-  nothing: "Nichts passiert? Diesen Befehl in einem Terminal ausführen:",
+  inTerminal: "Oder diesen Befehl in einem Terminal ausführen:",
   scan: "QR-Code scannen",
   scanAbout:
     "Culvert zeigt einen QR-Code. Diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben.",
@@ -73,12 +73,11 @@ const german: Texts = {
   enrolledAbout:
     "Culvert zeigt jetzt einen QR-Code. Diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben.",
   usedTitle: "Diese Einladung ist schon verwendet",
-  used: (time) =>
-    `Sie hat am ${time} einen Computer registriert. Für einen weiteren Computer die Administration um eine neue Einladung bitten.`,
-  usedBy: (time, device) =>
-    `Sie hat am ${time} den Computer ${device} registriert. Für einen weiteren Computer die Administration um eine neue Einladung bitten.`,
+  used: (time, device, inviter) =>
+    `Sie hat am ${time} ${device === null ? "einen Computer" : `den Computer ${device}`} registriert. Für einen weiteren Computer ${inviter ?? "die Administration"} um eine neue Einladung bitten.`,
   expiredTitle: "Diese Einladung ist abgelaufen",
-  expired: (time) => `Sie war gültig bis ${time}. Die Administration um eine neue Einladung bitten.`,
+  expired: (time, inviter) =>
+    `Sie war gültig bis ${time}. ${inviter ?? "Die Administration"} um eine neue Einladung bitten.`,
   unknownTitle: "Diese Einladung ist nicht gültig",
   unknown:
     "Sie wurde zurückgezogen, oder der Link ist verändert. Die Administration um eine neue Einladung bitten.",
@@ -90,19 +89,35 @@ const german: Texts = {
 };
 
 const LANGUAGES = { en: english, de: german };
+type Code = keyof typeof LANGUAGES;
+/** Each language by its own name, for a reader who cannot read the present one. */
+export const NAMES: Readonly<Record<Code, string>> = { en: "English", de: "Deutsch" };
 
 export interface Language {
-  code: keyof typeof LANGUAGES;
+  code: Code;
   texts: Texts;
   time: (iso: string) => string;
   /** "A, B, or C" */
   either: (names: string[]) => string;
 }
 
-export function languageFor(preferred: readonly string[]): Language {
-  for (const tag of preferred) {
+// The console keeps its language here too.
+const KEPT = "culvert-language";
+
+export function languageOfPerson(): Language {
+  return languageFor(navigator.languages, window.localStorage.getItem(KEPT));
+}
+
+export function choose(code: Code): Language {
+  window.localStorage.setItem(KEPT, code);
+  return languageFor(navigator.languages, code);
+}
+
+/** `chosen`: a language's code; the browser's region of it sets the form of dates. */
+export function languageFor(preferred: readonly string[], chosen: string | null = null): Language {
+  for (const tag of chosen === null ? preferred : [...preferred, chosen]) {
     const [code = ""] = tag.toLowerCase().split("-");
-    if (code === "de" || code === "en") {
+    if ((code === "de" || code === "en") && (chosen === null || code === chosen)) {
       const format = new Intl.DateTimeFormat(tag, { dateStyle: "medium", timeStyle: "short" });
       const list = new Intl.ListFormat(tag, { type: "disjunction" });
       return {
