@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from culvert_proto import CATALOGUE, Reason
+from reason_examples import list_examples
 from site_contents import ROOT
 
 _PARTS = {
@@ -19,6 +20,7 @@ _PARTS = {
 _NUMBER = re.compile(r"^  REASON_(\w+) = (\d+);")
 _COMMENT = re.compile(r"^  // (.*)")
 _FIELD = re.compile(r"\{(\w+)\}")
+_ESCAPED = re.compile(r"([<>*_`\[\]])")
 
 
 def write_reasons() -> Iterator[tuple[str, str]]:
@@ -31,11 +33,17 @@ def write_reasons() -> Iterator[tuple[str, str]]:
 
 def _page(reason: Reason, parts: tuple[str, ...]) -> str:
     entry = CATALOGUE[reason]
-    lines = [f"# {reason.name}", "", "## What happened", "", _show(entry.message), ""]
-    lines += ["## What to do", "", _show(entry.remedy), ""]
-    if fields := sorted(entry.fields()):
-        names = ", ".join(f"`{it}`" for it in fields)
-        lines += [f"In an error, the words in braces are names of the case: {names}.", ""]
+    examples = list_examples(reason)
+    lines = [f"# {reason.name}", "", "## What happened", "", _show(reason, entry.message), ""]
+    lines += ["## What to do", "", _show(reason, entry.remedy), ""]
+    if examples:
+        lines += ["The sentences have examples, instead of which an error names the case:", ""]
+        lines += ["| example | stands for | field |", "|---|---|---|"]
+        lines += [
+            f"| *{_escape(example)}* | {meaning} | `{field}` |"
+            for field, (example, meaning) in examples.items()
+        ]
+        lines += [""]
     lines += ["## For programs", "", "| where | value |", "|---|---|"]
     lines += [f"| `reason` in JSON of REST, command line and log | `{reason.name}` |"]
     lines += [f"| `culvert.error.v1.Reason` | {reason.value} |"]
@@ -51,12 +59,12 @@ def _list() -> str:
         "",
         "Each refusal and each fault has a reason from this list, with its cause and the next step in words. It leads to "
         "its page here: in the REST API the problem's `type` is the page's path, and `culvert` prints the "
-        "address. Words in braces are names of the case.",
+        "address. Words in italics are examples, instead of which an error names the case.",
         "",
     ]
     for title, names in _groups().items():
         lines += [f"## {title}", "", "| reason | what happened |", "|---|---|"]
-        lines += [f"| [{it}]({it}.md) | {_cell(CATALOGUE[Reason[it]].message)} |" for it in names]
+        lines += [f"| [{it}]({it}.md) | {_cell(Reason[it])} |" for it in names]
         lines += [""]
     return "\n".join(lines)
 
@@ -91,14 +99,15 @@ def _find_raisers() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(sorted(parts)) for name, parts in found.items()}
 
 
-def _show(template: str) -> str:
-    """The text with its fields visible as such."""
-    return _FIELD.sub(r"*{\1}*", _escape(template))
+def _show(reason: Reason, template: str) -> str:
+    """The text with an example, in italics, for each field."""
+    examples = list_examples(reason)
+    return _FIELD.sub(lambda found: f"*{_escape(examples[found[1]][0])}*", _ESCAPED.sub(r"\\\1", template))
 
 
-def _cell(template: str) -> str:
-    return _show(template).replace("|", "\\|")
+def _cell(reason: Reason) -> str:
+    return _show(reason, CATALOGUE[reason].message).replace("|", "\\|")
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"([<>*_`\[\]])", r"\\\1", text)
+    return _ESCAPED.sub(r"\\\1", text)

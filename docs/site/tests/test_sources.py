@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import code_blocks
@@ -72,7 +73,13 @@ def test_each_reason_and_each_setting_has_its_place() -> None:
     listed = pages["reasons/index.md"]
     for reason in Reason:
         assert f"[{reason.name}]({reason.name}.md)" in listed
-        assert "## What to do" in pages[f"reasons/{reason.name}.md"]
+        page = pages[f"reasons/{reason.name}.md"]
+        assert "## What to do" in page
+        # People read examples, and no placeholders.
+        assert not re.search(r"\{\w+\}", page)
+    denied = pages["reasons/NO_POLICY.md"]
+    assert "No policy lets *alice* reach *git.corp.example*." in denied
+    assert "| *alice* | the person | `user` |" in denied
     settings = dict(write_settings())
     assert "## database_url\n\n`CULVERT_DATABASE_URL` · no default" in settings["settings/controller.md"]
     assert "## udp_port\n\n`--udp-port` · default: `4500`" in settings["settings/culvertd.md"]

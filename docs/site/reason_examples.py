@@ -1,0 +1,121 @@
+"""Examples of the fields in the catalogue's sentences, each with the field's meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from culvert_proto import CATALOGUE, Reason
+
+# By field: an example, and its meaning.
+_FIELDS = {
+    "address": ("192.0.2.7", "the address"),
+    "age": ("30 minutes", "the age that a policy allows"),
+    "allowed": ("GET, PUT", "the methods of the path"),
+    "apart": ("3 hours", "the difference"),
+    "asked": ("disk_encrypted yes", "the facts that the policy asks for"),
+    "assertions": ("no member of contractors can reach payroll.corp.example", "the assertions"),
+    "controller": ("vpn.corp.example", "the controller"),
+    "current": ("5", "the present number"),
+    "cut": ("dev.corp.example", "the name above it"),
+    "days": ("30", "the limit"),
+    "device": ("laptop", "the device"),
+    "email": ("alice@corp.example", "the address"),
+    "found": ("disk_encrypted no", "the facts that the device reports"),
+    "gateway": ("gw-berlin", "the gateway"),
+    "host": ("login.corp.example", "the server"),
+    "issuer": ("https://login.corp.example", "the identity provider"),
+    "key": ("culvert", "the key"),
+    "limit": ("65536", "the limit"),
+    "method": ("PATCH", "the method"),
+    "minutes": ("5", "the limit"),
+    "most": ("2", "the limit"),
+    "name": ("git.corp.example", "the name"),
+    "needed": ("the role owner", "the right that is missing"),
+    "network": ("172.17.0.0/16", "the network"),
+    "opens": ("Monday, 30 November, 08:00 (Europe/Berlin)", "the time at which it opens"),
+    "organisation": ("vpn.corp.example", "the organisation"),
+    "organisations": ("vpn.corp.example, vpn.lab.example", "the organisations"),
+    "other": ("vpn.lab.example", "the other organisation"),
+    "owner": ("bob@corp.example", "the owner"),
+    "path": ("/var/lib/culvertd/profile.json", "the file"),
+    "pool": ("10.30.0.0/16", "the gateway's pool of addresses"),
+    "port": ("4500", "the port"),
+    "prefix": ("172.16.0.0/12", "the protected network"),
+    "prefixes": ("198.51.100.0/24", "the networks"),
+    "proxy": ("http://proxy.corp.example:3128", "the proxy"),
+    "resource": ("wiki", "the resource"),
+    "seconds": ("30 seconds", "the time to wait"),
+    "sent": ("4", "the version in the request"),
+    "server": ("192.0.2.53", "the name server"),
+    "since": ("2026-11-28 08:00 UTC", "the time"),
+    "suite": ("aes-cbc-hmac-sha1-96", "the suite"),
+    "tunnel": ("berlin-paris", "the site tunnel"),
+    "types": ("TXT", "the types of the records"),
+    "user": ("alice", "the person"),
+    "verb": ("write", "the act"),
+    "what": ("The resource wiki", "the object"),
+    "where": ("the gateway gw-berlin", "the part that refuses it"),
+    "who": ("arno", "the account"),
+    "why": ("permission denied", "the cause"),
+    "zone": ("corp.example", "the zone"),
+}
+# The examples of fields that differ from reason to reason.
+_OF_REASON: Mapping[str, Mapping[str, str]] = {
+    "ADDRESS_COLLISION": {"what": "192.168.1.0/24, the network of wlan0", "prefix": "192.168.0.0/16"},
+    "CERTIFICATE_REFUSED": {"why": "certificate expired"},
+    "CLOSED_BY_ADMIN": {"why": "the device was revoked"},
+    "CONTROLLER_INVALID": {"why": "corp..example is no zone"},
+    "CSR_INVALID": {"why": "the key must be of the curve P-256"},
+    "DATAPATH_FAILED": {"why": "the kernel refuses the suite"},
+    "DNS_KEY_UNUSABLE": {"why": "there is no such file"},
+    "DNS_NAME_NOT_SERVED": {"why": "it answers NXDOMAIN"},
+    "DNS_NAME_OCCLUDED": {"name": "git.dev.corp.example", "why": "a delegation"},
+    "DNS_NAME_REFUSED": {"why": "REFUSED"},
+    "DNS_PORT_UNUSABLE": {"host": "127.0.0.53", "port": "53", "why": "the address is already in use"},
+    "DNS_REBINDING": {"address": "10.20.0.10", "name": "news.example"},
+    "DNS_SERVERS_FORGOTTEN": {"path": "/var/lib/culvertd/dns.json"},
+    "DNS_SETTINGS_CONTESTED": {"what": "it removes the servers of systemd-resolved"},
+    "DNS_SETTINGS_FAILED": {"why": "/etc/resolv.conf cannot be written"},
+    "DNS_TRANSFER_REFUSED": {"why": "REFUSED"},
+    "DNS_UPDATE_FAILED": {"why": "SERVFAIL"},
+    "DNS_UPDATE_REFUSED": {"why": "REFUSED"},
+    "DNS_UPDATE_UNREACHABLE": {"why": "no answer within 5 s"},
+    "DNS_WATCH_FAILED": {"why": "operation not permitted"},
+    "GATEWAY_ELSEWHERE": {"owner": "controller-2"},
+    "GATEWAY_IN_USE": {"why": "it serves wiki"},
+    "GATEWAY_NAME_RESERVED": {"gateway": "controller-2", "why": "a controller has this name"},
+    "GATEWAY_NEEDED": {"what": "wiki, git"},
+    "GATEWAY_REFUSED": {"why": "its tables are full"},
+    "GENERATION_STALE": {"asked": "4"},
+    "HANDSHAKE_REFUSED": {"why": "connection reset by peer"},
+    "LAST_OWNER": {"name": "olga"},
+    "LOCAL_NETWORK_BLOCKED": {"device": "docker0"},
+    "LOCAL_NETWORK_OPEN": {"device": "docker0"},
+    "LOCAL_PERMISSION": {"what": "open tunnels"},
+    "MEDIA_TYPE_UNSUPPORTED": {"found": "text/plain"},
+    "NOT_PERMITTED": {"what": "admins"},
+    "OIDC_CERTIFICATE_UNTRUSTED": {"why": "unable to get local issuer certificate"},
+    "OIDC_ISSUER_DIFFERS": {"found": "https://login.corp.example/"},
+    "OIDC_REFUSED": {"why": "access_denied"},
+    "ORGANISATIONS_COLLIDE": {"what": "The zone corp.example"},
+    "POOL_OVERLAPS": {"what": "the pool of gw-paris"},
+    "REQUEST_INVALID": {"why": "port: must be less than or equal to 65535"},
+    "RESOURCE_IN_USE": {"why": "it has addresses of one gateway alone"},
+    "STATE_FORGOTTEN": {"what": "The chosen gateways are forgotten"},
+    "TIMEOUT": {"what": "The opening of git.corp.example"},
+    "TUN_FORBIDDEN": {"device": "culvert0"},
+    "TUN_LOST": {"device": "culvert0"},
+    "TUN_NAME_TAKEN": {"device": "culvert0"},
+    "TUNNEL_OUTDATED": {"what": "the resource wiki"},
+    "UDP_PORT_TAKEN": {"what": "charon"},
+    "VERSION_NEEDED": {"what": "the resource wiki"},
+}
+
+
+def list_examples(reason: Reason) -> dict[str, tuple[str, str]]:
+    """By field of the reason: an example, and its meaning."""
+    own = _OF_REASON.get(reason.name, {})
+    return {
+        field: (own.get(field, _FIELDS[field][0]), _FIELDS[field][1])
+        for field in sorted(CATALOGUE[reason].fields())
+    }
