@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from culvert_db import DnsRecord, DnsState
+from culvert_db import DnsRecord, DnsState, DnsZone
 from culvert_lab.console import NARROW, WIDE
 from culvert_proto import CulvertError, Reason
 from playwright.async_api import Browser, expect
@@ -181,3 +181,16 @@ async def test_managed_zones_are_sorted_by_what_is_shown(world: World, running: 
             "zoo.example",
         ]
         await shown.picture("dns-managed")
+        many = [f"z{number:03}" for number in range(100)]
+        async with world.database.begin() as session:
+            session.add_all(
+                DnsZone(name=name, origin=f"{name}.example", server="192.0.2.53", port=53, key="k", ttl=60)
+                for name in many
+            )
+        await shown.page.reload()
+        # The rest of a long list is fetched when it is asked for.
+        await expect(managed.get_by_role("switch")).to_have_count(100)
+        await managed.get_by_role("button", name="Show more").click()
+        await expect(managed.get_by_role("switch")).to_have_count(104)
+        await expect(managed.locator("label .name").last).to_have_text("zoo.example")
+        await expect(managed.get_by_role("button", name="Show more")).to_have_count(0)

@@ -73,8 +73,8 @@ def router(api: Api, dns: Dns) -> APIRouter:
         await dns.check(by, name)
 
     @routes.get("/managed-zones", summary="List the zones in whose names devices open tunnels")
-    async def list_managed() -> list[ManagedZoneOut]:
-        return await dns.managed_zones()
+    async def list_managed(page: Annotated[Page, Depends()]) -> list[ManagedZoneOut]:
+        return await dns.managed_zones(page)
 
     @routes.put("/managed-zones/{name}", summary="Choose whether a refused name shows a page with the reason")
     async def change_managed(by: By, name: str, asked: ManagedZoneChange) -> ManagedZoneOut:

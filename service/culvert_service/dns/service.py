@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from culvert_db import Database, DnsState, DnsZone
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, dns_name
 from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -107,10 +107,15 @@ class Dns:
             await repository.hurry(transaction.session)
             transaction.audit(Line("zone.check", _object(name)))
 
-    async def managed_zones(self) -> list[ManagedZoneOut]:
+    async def managed_zones(self, page: Page) -> list[ManagedZoneOut]:
+        """By the name that people read. The zones of the settings are no rows, so the page is cut here."""
+        cut = page.by(str, str)
         async with self._database() as session:
-            pages = await self._managed.read_denial_pages(session)
-        return [ManagedZoneOut(name=name, denial_page=shown) for name, shown in sorted(pages.items())]
+            shown = await self._managed.read_denial_pages(session)
+        places = sorted((dns_name.make_readable(name), name) for name in shown)
+        left = [place for place in places if cut.after is None or place > cut.after]
+        found = page.cut(left[: cut.count], lambda place: place)
+        return [ManagedZoneOut(name=name, denial_page=shown[name]) for _, name in found]
 
     async def choose_denial_page(self, by: Actor, name: str, *, shown: bool) -> ManagedZoneOut:
         """Raises CulvertError NOT_FOUND."""

@@ -2163,6 +2163,8 @@ export interface components {
              * Format: date-time
              */
             at: string;
+            /** Display Name */
+            display_name: string | null;
             /** Object */
             object: string;
             /** Reason */
@@ -2172,6 +2174,8 @@ export interface components {
         };
         /** DeviceOut */
         DeviceOut: {
+            /** Approval Needed */
+            approval_needed: boolean;
             /**
              * Certificate Expires At
              * Format: date-time
@@ -5039,6 +5043,8 @@ export interface operations {
                 /** @description Only devices of this person */
                 user?: string | null;
                 state?: components["schemas"]["DeviceState"] | null;
+                /** @description Only devices that wait for an approval, or only the others */
+                approval_needed?: boolean | null;
                 sort?: "created" | "-created" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "last_seen" | "-last_seen" | "code" | "-code";
                 limit?: number;
                 /** @description From the previous page's Link header */
@@ -5300,7 +5306,11 @@ export interface operations {
     };
     list_managed_api_v1_dns_managed_zones_get: {
         parameters: {
-            query?: never;
+            query?: {
+                limit?: number;
+                /** @description From the previous page's Link header */
+                cursor?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -1,11 +1,12 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Paper, Stack, Switch, Text, Title } from "@mantine/core";
+import { Button, Paper, Stack, Switch, Text, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, type Schemas } from "../api/client";
+import { api, body, page, type Schemas } from "../api/client";
 import { useMayWrite } from "../session/session";
+import { pages } from "../shared/pages";
 import { notifyProblem, ProblemNote } from "../shared/ProblemNote";
 
 type Managed = Schemas["ManagedZoneOut"];
@@ -14,12 +15,12 @@ const KEY = ["dns", "managed"];
 
 /** The zones in whose names devices open tunnels, each with its switch for the page of a refused name. */
 export function ManagedZones() {
-  const found = useQuery({
-    queryKey: KEY,
-    queryFn: async () => body(await api.GET("/api/v1/dns/managed-zones")),
-  });
+  const found = useInfiniteQuery(
+    pages(KEY, async (part) => page(await api.GET("/api/v1/dns/managed-zones", { params: { query: part } }))),
+  );
   if (found.isError) return <ProblemNote error={found.error} />;
-  if (!found.data?.length) return null;
+  const zones = found.data?.pages.flatMap(({ rows }) => rows) ?? [];
+  if (zones.length === 0) return null;
   return (
     <Paper withBorder p="md" mb="lg" component="section" aria-labelledby="managed-zones">
       <Title order={2} size="h5" id="managed-zones">
@@ -36,16 +37,24 @@ export function ManagedZones() {
         <Trans>A refused name shows a page with the reason in:</Trans>
       </Text>
       <Stack gap="xs">
-        {found.data.toSorted(byShownName).map((zone) => (
+        {zones.map((zone) => (
           <ManagedZone key={zone.name} zone={zone} />
         ))}
       </Stack>
+      {found.hasNextPage && (
+        <Button
+          variant="default"
+          size="xs"
+          mt="sm"
+          loading={found.isFetchingNextPage}
+          onClick={() => void found.fetchNextPage()}
+        >
+          <Trans>Show more</Trans>
+        </Button>
+      )}
     </Paper>
   );
 }
-
-/** The controller sorts by the encoded names, which nobody sees here. */
-const byShownName = (a: Managed, b: Managed) => a.display_name.localeCompare(b.display_name);
 
 function ManagedZone({ zone: { name, display_name: shown, denial_page } }: { zone: Managed }) {
   const mayWrite = useMayWrite("dns");

@@ -1,5 +1,6 @@
 import { t } from "@lingui/core/macro";
-import { NumberInput, SimpleGrid, TextInput } from "@mantine/core";
+import { Trans } from "@lingui/react/macro";
+import { NumberInput, SimpleGrid, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
@@ -76,6 +77,13 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
           {...fieldOf(form, "key")}
         />
       </SimpleGrid>
+      <Text size="sm" c="dimmed">
+        <Trans>
+          In a browser, a refused name is a mere error; the reason is in the device’s notification and tray. A
+          page with the reason can be turned on later, under “Managed zones”, for a zone whose names are for
+          browsers: other programs then connect to the device itself.
+        </Trans>
+      </Text>
       <Fold title={t`Port, time to live, view and instance`} fields={SELDOM} errors={form.errors}>
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <NumberInput label={t`Port`} min={1} max={65535} {...form.getInputProps("port")} />
