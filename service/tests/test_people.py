@@ -124,6 +124,19 @@ async def test_a_person_is_shown_with_everything_that_leaving_ends(world: World,
     assert [(it["actor"], it["why"]) for it in lines] == [(device.id, denied.message)]
     assert await world.rest("GET", "/audit?person=bob") == []
 
+    needed = {it["id"] for it in await world.rest("GET", "/devices?approval_needed=true")}
+    assert needed == {device.id, other.id}
+    assert (await world.rest("GET", f"/devices/{other.id}"))["approval_needed"] is True
+    await world.rest("POST", f"/devices/{other.id}/approve")
+    [left] = await world.rest("GET", "/devices?approval_needed=true")
+    assert left["id"] == device.id
+    [approved] = await world.rest("GET", "/devices?approval_needed=false")
+    assert (approved["id"], approved["approval_needed"]) == (other.id, False)
+    await world.rest("PUT", "/policies/code", policy | {"enabled": False})
+    assert await world.rest("GET", "/devices?approval_needed=true") == []
+    [waiting, _] = await world.rest("GET", "/devices?sort=created")
+    assert (waiting["state"], waiting["approval_needed"]) == ("pending", False)
+    await world.rest("PUT", "/policies/code", policy)
     await world.rest("POST", f"/devices/{other.id}/revoke")
     assert [it["id"] for it in await world.rest("GET", "/devices?user=alice&state=pending")] == [device.id]
     assert [it["id"] for it in await world.rest("GET", "/devices?state=revoked")] == [other.id]

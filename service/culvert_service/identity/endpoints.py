@@ -135,9 +135,12 @@ def router(
         q: Search = None,
         user: Annotated[UserName | None, Query(description="Only devices of this person")] = None,
         state: DeviceState | None = None,
+        approval_needed: Annotated[
+            bool | None, Query(description="Only devices that wait for an approval, or only the others")
+        ] = None,
         sort: DeviceOrder = "created",
     ) -> list[DeviceOut]:
-        return await identity.devices(page, Sought(q, user, state), sort)
+        return await identity.devices(page, Sought(q, user, state, approval_needed), sort)
 
     @routes.get("/devices/facts", summary="List the facts that devices report, with their values")
     async def list_facts() -> list[FactOut]:

@@ -54,6 +54,7 @@ class IdentityPart:
             pushes,
             presence,
             agent_address=settings.agent_address,
+            approval=settings.device_approval,
             now=now,
         )
         self.invitations = Invitations(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
 from culvert_db import (
@@ -29,7 +29,22 @@ from culvert_db import (
     notify,
 )
 from culvert_db.text import by_code_point, folded
-from sqlalchemy import LargeBinary, Text, and_, bindparam, cast, delete, func, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    LargeBinary,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    true,
+    union,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
@@ -57,11 +72,12 @@ class PersonUse:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A filter of devices: `q` in a name, the person's login name, the state. None: any."""
+    """A filter of devices: `q` in a name, the person's login name, the state, whether it waits for approval. None: any."""
 
     q: str | None = None
     user: str | None = None
     state: DeviceState | None = None
+    approval_needed: bool | None = None
 
 
 # A person's name as screens show it.
@@ -224,12 +240,37 @@ DEVICE_ORDERS = {
 }
 
 
-async def devices(session: AsyncSession, sort: Sort, sought: Sought) -> list[Device]:
+# People for whom an enabled policy asks for an approved device.
+_ASKING = (Policy.enabled, Policy.conditions["device_approved"].as_boolean())
+_ASKED = union(
+    select(GroupMember.user_id).join(Policy, Policy.group_id == GroupMember.group_id).where(*_ASKING),
+    select(Policy.user_id).where(Policy.user_id.is_not(None), *_ASKING),
+)
+
+
+def _approval_needed(*, always: bool) -> ColumnElement[bool]:
+    """Whether a device waits for its approval. `always`: all policies ask for it."""
+    asked = true() if always else Device.user_id.in_(_ASKED)
+    return and_(Device.state == DeviceState.PENDING, asked)
+
+
+async def find_approval_needed(
+    session: AsyncSession, devices: Collection[uuid.UUID], *, always: bool
+) -> Set[uuid.UUID]:
+    """Those of the devices that wait for their approval. `always` as in `devices`."""
+    query = select(Device.id).where(Device.id.in_(devices), _approval_needed(always=always))
+    return set(await session.scalars(query))
+
+
+async def devices(session: AsyncSession, sort: Sort, sought: Sought, *, always: bool) -> list[Device]:
+    """`always`: the controller asks for an approval, whatever the policies ask for."""
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     if sought.user is not None:
         query = query.where(User.name == sought.user)
     if sought.state is not None:
         query = query.where(Device.state == sought.state)
+    if sought.approval_needed is not None:
+        query = query.where(_approval_needed(always=always) == sought.approval_needed)
     if sought.q is not None:
         query = query.where(contains_text(sought.q, Device.name, User.name, User.display_name))
     return await sort.entities(session, query)

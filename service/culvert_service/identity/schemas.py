@@ -198,6 +198,8 @@ class DeviceOut(BaseModel):
     user_display_name: str | None
     # Pending: not approved. It can open resources whose policies need no approval, unless the controller always needs it.
     state: Literal["pending", "approved", "revoked"]
+    # Whether a pending device waits for the approval: an enabled policy for its person, or the controller, asks for it.
+    approval_needed: bool
     # Whether it is connected to any controller. While it is, last_seen_at is updated each minute.
     online: bool
     last_seen_at: datetime | None

@@ -64,8 +64,10 @@ class Identity:
         presence: Presence,
         *,
         agent_address: str,
+        approval: bool,
         now: Now,
     ) -> None:
+        """`approval`: all policies ask for an approved device."""
         self._database = database
         self._refusals = refusals
         self._infrastructure = infrastructure
@@ -75,6 +77,7 @@ class Identity:
         self._pushes = pushes
         self._presence = presence
         self._agent_address = agent_address
+        self._approval = approval
         self._now = now
 
     async def enrol(self, by: Actor, asked: EnrolmentIn) -> EnrolmentOut:
@@ -138,9 +141,14 @@ class Identity:
     async def devices(self, page: Page, sought: Sought, sort: str) -> list[DeviceOut]:
         order = Sort(page, repository.DEVICE_ORDERS, sort, repository.BY_ID)
         async with self._database() as session:
-            shown = await repository.devices(session, order, sought)
-            denied = await last_denials(session, [device.id for device in shown])
-        return [self._device_out(device, denied.get(str(device.id))) for device in shown]
+            shown = await repository.devices(session, order, sought, always=self._approval)
+            ids = [device.id for device in shown]
+            needed = await repository.find_approval_needed(session, ids, always=self._approval)
+            denied = await last_denials(session, ids)
+        return [
+            self._device_out(device, approval_needed=device.id in needed, denied=denied.get(str(device.id)))
+            for device in shown
+        ]
 
     async def facts(self) -> list[FactOut]:
         """The facts that a policy can ask for."""
@@ -159,9 +167,10 @@ class Identity:
         """The device and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             device = await repository.device(session, device_id)
+            needed = await repository.find_approval_needed(session, [device_id], always=self._approval)
         if device is None:
             raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
-        return self._device_out(device), device.version
+        return self._device_out(device, approval_needed=device_id in needed), device.version
 
     async def approve(self, by: Actor, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
         """Raises CulvertError NOT_FOUND, VERSION_STALE or DEVICE_REVOKED."""
@@ -237,13 +246,16 @@ class Identity:
                 await repository.doubt_tunnels(session, device.id)
         return device
 
-    def _device_out(self, device: Device, denied: DeniedOut | None = None) -> DeviceOut:
+    def _device_out(
+        self, device: Device, *, approval_needed: bool, denied: DeniedOut | None = None
+    ) -> DeviceOut:
         return DeviceOut(
             id=device.id,
             name=device.name,
             user=device.user.name,
             user_display_name=device.user.display_name,
             state=device.state.value,
+            approval_needed=approval_needed,
             online=self._presence.online(device),
             last_seen_at=device.last_seen_at,
             last_seen_address=device.last_seen_address,

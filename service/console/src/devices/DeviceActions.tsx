@@ -2,13 +2,20 @@ import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { ActionIcon, Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconDots, IconHistory, IconQrcode, IconShieldOff, IconTrash } from "@tabler/icons-react";
+import {
+  IconDots,
+  IconHistory,
+  IconQrcode,
+  IconShieldCheck,
+  IconShieldOff,
+  IconTrash,
+} from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api } from "../api/client";
 import { notifyProblem } from "../shared/ProblemNote";
-import type { Device } from "./queries";
+import { stateOf, type Device } from "./queries";
 
 export type Doing = "revoke" | "authenticator";
 
@@ -51,7 +58,7 @@ export function Approve({ device: { id, name, user } }: { device: Device }) {
 
 /** The rarer acts; the revocation stands last, and apart from the approval. */
 export function More({
-  device: { id, name, user, state },
+  device,
   mayWrite,
   onDo,
 }: {
@@ -59,7 +66,10 @@ export function More({
   mayWrite: boolean;
   onDo: (what: Doing) => void;
 }) {
+  const { id, name, user } = device;
+  const state = stateOf(device);
   const queries = useQueryClient();
+  const approve = useApproval(() => undefined, name);
   const withdraw = useMutation({
     mutationFn: () =>
       api.POST("/api/v1/devices/{device_id}/unapprove", { params: { path: { device_id: id } } }),
@@ -85,6 +95,11 @@ export function More({
             <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator")}>
               <Trans>Make a new authenticator</Trans>
             </Menu.Item>
+            {state === "unneeded" && (
+              <Menu.Item leftSection={<IconShieldCheck size={16} />} onClick={() => approve.mutate([id])}>
+                <Trans>Approve</Trans>
+              </Menu.Item>
+            )}
             {state === "approved" && (
               <Menu.Item leftSection={<IconShieldOff size={16} />} onClick={() => withdraw.mutate()}>
                 <Trans>Withdraw the approval</Trans>

@@ -19,7 +19,7 @@ import { Approve, More, useApproval, type Doing } from "./DeviceActions";
 import { DeviceAuthenticatorDialog } from "./DeviceAuthenticatorDialog";
 import { DeviceRevokeDialog } from "./DeviceRevokeDialog";
 import { SAID, StateBadge } from "./StateBadge";
-import { devicesQuery, STATES, type Device } from "./queries";
+import { devicesQuery, stateOf, STATES, type Device } from "./queries";
 
 export function DeviceListPage() {
   const filter = useSearch({ from: "/frame/devices" });
@@ -73,7 +73,7 @@ export function DeviceListPage() {
             align: "right",
             cell: (device) => (
               <Group gap="xs" justify="flex-end" wrap="nowrap">
-                {mayWrite && device.state === "pending" && <Approve device={device} />}
+                {mayWrite && stateOf(device) === "pending" && <Approve device={device} />}
                 <More device={device} mayWrite={mayWrite} onDo={(what) => setDoing({ what, device })} />
               </Group>
             ),
@@ -160,10 +160,10 @@ const columns = (): Column<Device>[] => [
   {
     title: t`State`,
     sort: "state",
-    cell: ({ state }) => (
+    cell: (device) => (
       <Stack gap={2} align="flex-start">
-        <StateBadge state={state} />
-        {state === "pending" && (
+        <StateBadge device={device} />
+        {stateOf(device) === "pending" && (
           <Text size="xs" c="dimmed" maw={200}>
             <Trans>Opens only what needs no approval</Trans>
           </Text>

@@ -4,7 +4,12 @@ import { bothWays, pages, watched, type OrderOf, type Pages } from "../shared/pa
 
 export type Device = Schemas["DeviceOut"];
 
-export const STATES = ["pending", "approved", "revoked"] as const;
+/** The controller's states, of which "pending" is here a device that waits for its approval, and "unneeded" the others. */
+export const STATES = ["pending", "unneeded", "approved", "revoked"] as const;
+export type DeviceState = (typeof STATES)[number];
+
+export const stateOf = ({ state, approval_needed }: Device): DeviceState =>
+  state === "pending" && !approval_needed ? "unneeded" : state;
 
 export type DeviceOrder = OrderOf<paths["/api/v1/devices"]>;
 export const ORDERS = bothWays<DeviceOrder>("name", "user", "state", "last_seen", "code");
@@ -14,12 +19,18 @@ export interface DeviceFilter {
   sort?: DeviceOrder;
   /** The login name. */
   user?: string;
-  state?: Device["state"];
+  state?: DeviceState;
 }
 
-export const devicesQuery = (filter: DeviceFilter): Pages<Device> =>
+export const devicesQuery = ({ state, ...filter }: DeviceFilter): Pages<Device> =>
   watched(
-    pages(["devices", "list", filter], async (part) =>
-      page(await api.GET("/api/v1/devices", { params: { query: { ...filter, ...part } } })),
+    pages(["devices", "list", state, filter], async (part) =>
+      page(await api.GET("/api/v1/devices", { params: { query: { ...filter, ...asked(state), ...part } } })),
     ),
   );
+
+function asked(state: DeviceState | undefined) {
+  if (state === undefined) return {};
+  if (state === "approved" || state === "revoked") return { state };
+  return { state: "pending" as const, approval_needed: state === "pending" };
+}

@@ -5,8 +5,9 @@ const ALSO: Record<string, string[]> = {
   user: ["users", "invitations", "devices", "groups", "policies", "resources", "assertions", "access"],
   // An enrolment uses up an invitation.
   device: ["devices", "users", "invitations", "access"],
-  group: ["groups", "policies", "assertions", "access"],
-  policy: ["policies", "resources", "assertions", "access"],
+  // A policy may ask for approved devices.
+  group: ["groups", "policies", "devices", "assertions", "access"],
+  policy: ["policies", "resources", "devices", "assertions", "access"],
   assertion: ["assertions"],
   resource: ["resources", "policies", "dns", "site-tunnels", "assertions", "access"],
   gateway: ["gateways", "resources", "site-tunnels", "access"],

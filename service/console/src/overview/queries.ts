@@ -16,7 +16,7 @@ export const hoursQuery = queryOptions({
 export const pendingQuery = queryOptions({
   queryKey: ["devices", "pending"],
   queryFn: async () => {
-    const query = { state: "pending" as const, limit: SHOWN_MAX };
+    const query = { approval_needed: true, limit: SHOWN_MAX };
     const { rows, cursor } = page(await api.GET("/api/v1/devices", { params: { query } }));
     return { count: rows.length, isMore: cursor !== null };
   },
