@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
+from culvert_lab.console import NARROW
 from playwright.async_api import Browser, expect
 
 from .conftest import World
@@ -42,7 +43,15 @@ async def test_the_browser_chooses_and_the_person_decides(world: World, running:
         await page.get_by_role("menuitem", name="Deutsch").click()
         await page.get_by_role("button", name="Angemeldet als olga").click()
         await expect(page.get_by_role("menuitem", name="Abmelden")).to_be_visible()
+        await expect(page.get_by_text("Hauptadministration, angemeldet bis")).to_be_visible()
         await shown.picture("account-menu-de")
+        await page.keyboard.press("Escape")
+        await shown.open("settings?part=administrators")
+        await expect(page.get_by_role("combobox", name="Rolle von olga")).to_have_value("Hauptadministration")
+        await expect(page.get_by_text("Prüfung: nur Lesezugriff.")).to_be_visible()
+        await shown.picture("administrators-de")
+        await page.set_viewport_size(NARROW)
+        await shown.picture("narrow-administrators-de")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column
       mayWrite ? (
         <Select
           size="xs"
-          w={120}
+          w={{ base: 170, sm: 190 }}
           aria-label={t`Role of ${of.name}`}
           allowDeselect={false}
           data={sayOptions(ROLES)}
@@ -174,8 +174,8 @@ function ChangeRole({
       <ConflictDialog
         opened
         what={name}
-        mine={{ role }}
-        theirs={found.data.row}
+        mine={{ [t`Role`]: sayRole(role) }}
+        theirs={{ [t`Role`]: sayRole(found.data.row.role) }}
         onMine={() => change.mutate()}
         onTheirs={() => void queries.invalidateQueries({ queryKey: ["admins"] }).then(onClose)}
         onClose={onClose}
