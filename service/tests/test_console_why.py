@@ -50,9 +50,24 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(without).to_contain_text("these policies decide about Wiki.corp.example.")
         await expect(without).to_contain_text("for the group readers")
         await shown.picture("why-without-device")
-        await page.get_by_role("combobox", name="Person").fill("alice")
+        # A display name that two people have, and then one that is hers alone.
+        people = [("jm", "jm@corp.example"), ("juergen", "j@corp.example")]
+        for name, email in people:
+            body = {"name": name, "display_name": "Jürgen Müller", "email": email}
+            await world.rest("POST", "/users", body)
+        person = page.get_by_role("combobox", name="Person")
+        await person.fill("Jürgen Müller")
+        await expect(page.get_by_role("option", name="Jürgen Müller (juergen)")).to_be_visible()
+        await shown.picture("why-suggested")
+        await page.get_by_role("button", name="Check").click()
+        await expect(page.get_by_text("Several people have this name: jm or juergen.")).to_be_visible()
+        alice = {"email": "alice@corp.example", "display_name": "Alice Ångström"}
+        await world.rest("PUT", "/users/alice", alice)
+        await person.fill("alice ångström")
         await page.get_by_role("combobox", name="Name").fill("git.corp.example")
         await page.get_by_role("button", name="Check").click()
+        await expect(person).to_have_value("alice")
+        await world.rest("PUT", "/users/alice", {"email": alice["email"]})
         answer = page.get_by_role("region", name="Answer to laptop")
         await expect(answer).to_contain_text(denied.message)
         # The administrator's remedy, and not the person's.
@@ -62,7 +77,8 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await page.get_by_role("combobox", name="Name").fill("wiki")
         await page.get_by_role("button", name="Check").click()
         await expect(answer).to_contain_text("yes, through gw-berlin")
-        await expect(answer).to_contain_text("wiki.corp.example")
+        await expect(answer).to_contain_text("wiki.corp.example is the name of a resource.")
+        await expect(answer).to_contain_text("Policy “alice to wiki” asks for a code.")
         await shown.picture("why")
         switch.silent = True
         await expect(answer).to_contain_text("gw-berlin cannot be reached")

@@ -1,5 +1,4 @@
-import { i18n, type MessageDescriptor } from "@lingui/core";
-import { msg, t } from "@lingui/core/macro";
+import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Alert, Autocomplete, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
@@ -13,24 +12,45 @@ import { useGateways } from "../live/live";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
-import { day, moment } from "../shared/words";
-import { FOUND, useFound } from "../shared/found";
+import { day, either, moment } from "../shared/words";
+import { findLogins, useFound } from "../shared/found";
 import { Remedy } from "./Remedy";
 import { WithoutDevice } from "./WithoutDevice";
 
 type Trace = Schemas["TraceOut"];
 
-const CHECKS: Record<Trace["steps"][number]["check"], MessageDescriptor> = {
-  device: msg`Device`,
-  name: msg`Name`,
-  policy: msg`Policy`,
-  code: msg`Code`,
-  source: msg`Address`,
-  posture: msg`Facts`,
-  hours: msg`Hours`,
-  approval: msg`Approval`,
-  gateway: msg`Gateway`,
-};
+type Step = Trace["steps"][number];
+
+/** The step in a sentence; of a condition, what the policy asks for, whether it is met or not. */
+function sentenceOf({ check, subject, holds }: Step): string | null {
+  switch (check) {
+    case "device":
+      return holds ? t`The device ${subject} is enrolled.` : null;
+    case "name":
+      return holds ? t`${subject} is the name of a resource.` : null;
+    case "policy":
+      if (subject === "") return null;
+      return holds
+        ? t`Policy “${subject}” is for this person and this resource.`
+        : t`Policy “${subject}” is turned off.`;
+    case "code":
+      return t`Policy “${subject}” asks for a code.`;
+    case "source":
+      return t`Policy “${subject}” asks for certain addresses of the device.`;
+    case "posture":
+      return t`Policy “${subject}” asks for facts about the computer.`;
+    case "hours":
+      return t`Policy “${subject}” permits certain hours.`;
+    case "approval":
+      return t`Policy “${subject}” asks for an approved device.`;
+    case "gateway":
+      return holds ? t`The gateway ${subject} is online.` : null;
+  }
+}
+
+/** The obstacle in the controller's words, unless the sentence says it. */
+const obstacleOf = ({ check, subject, message }: Step): string | null =>
+  check === "policy" && subject !== "" ? null : message;
 
 /** "Why can't Alice reach git?": the controller walks the same code that decides. */
 export function AccessCheckPage() {
@@ -75,12 +95,20 @@ export function AccessCheckPage() {
         about={t`Whether each of a person’s devices may open a name, now or at a time before, and why.`}
       />
       <form
-        onSubmit={form.onSubmit((values) => {
-          void navigate({
+        onSubmit={form.onSubmit(async ({ user: person, name: typed, at: time }) => {
+          const logins = await findLogins(person.trim()).catch(() => []);
+          if (logins.length > 1) {
+            const listed = either(logins);
+            form.setFieldError("user", t`Several people have this name: ${listed}. Enter one of these.`);
+            return;
+          }
+          const login = logins[0] ?? person.trim();
+          form.setFieldValue("user", login);
+          await navigate({
             search: {
-              user: values.user.trim(),
-              name: values.name.trim(),
-              ...(values.at !== "" && { at: new Date(values.at).toISOString() }),
+              user: login,
+              name: typed.trim(),
+              ...(time !== "" && { at: new Date(time).toISOString() }),
             },
           });
           void traces.refetch();
@@ -89,11 +117,10 @@ export function AccessCheckPage() {
         <Group align="flex-start">
           <Autocomplete
             label={t`Person`}
-            placeholder="alice"
+            placeholder={t`alice or Alice Smith`}
             required
             spellCheck={false}
-            data={people}
-            filter={FOUND}
+            {...people}
             {...form.getInputProps("user")}
           />
           <Autocomplete
@@ -103,8 +130,7 @@ export function AccessCheckPage() {
             spellCheck={false}
             flex={1}
             miw={220}
-            data={resources}
-            filter={FOUND}
+            {...resources}
             {...form.getInputProps("name")}
           />
           <TextInput
@@ -185,16 +211,7 @@ function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
           <Group key={at} component="li" wrap="nowrap" align="flex-start" gap="sm">
             <Mark holds={step.holds} size="xs" />
             <Text size="sm" className="name" miw={0}>
-              <Text span inherit fw={600}>
-                {i18n._(CHECKS[step.check])}
-              </Text>{" "}
-              {step.subject}
-              {step.message !== null && (
-                <Text span inherit c="dimmed">
-                  {" "}
-                  — {step.message}
-                </Text>
-              )}
+              {[sentenceOf(step), obstacleOf(step)].filter(Boolean).join(" ")}
             </Text>
           </Group>
         ))}

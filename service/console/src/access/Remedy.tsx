@@ -78,7 +78,7 @@ export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trac
 function PolicyRemedy({ name, turnOn = false }: { name: string; turnOn?: boolean }) {
   return (
     <AnchorLink to="/policies/of/$name" params={{ name }} size="sm" underline="always" className="name">
-      {turnOn ? t`Turn on the policy ${name}` : t`Change the policy ${name}`}
+      {turnOn ? t`Turn on the policy “${name}”` : t`Change the policy “${name}”`}
     </AnchorLink>
   );
 }

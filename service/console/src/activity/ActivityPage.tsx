@@ -6,7 +6,7 @@ import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { FOUND, useFound } from "../shared/found";
+import { useFound } from "../shared/found";
 import { DNS_NAME_MAX } from "../api/contract";
 import { say, type Text as Label } from "../locale/language";
 import { EmptyList } from "../shared/EmptyList";
@@ -75,8 +75,7 @@ export function ActivityPage() {
           w={FIELD}
           spellCheck={false}
           maxLength={DNS_NAME_MAX}
-          data={people}
-          filter={FOUND}
+          {...people}
           value={typed.person ?? ""}
           onChange={(person) => type("person", person)}
         />

@@ -10,6 +10,7 @@ test("devices and people have their names, or their ids once they are deleted", 
   expect(actorOf({ actor: ID, names: {} })).toBe(ID);
   expect(objectOf({ object: `device/${ID}`, details: {}, names })).toBe("device laptop of alice");
   expect(objectOf({ object: "resource/wiki", details: {}, names })).toBe("resource wiki");
+  expect(objectOf({ object: "role/auditor", details: {}, names })).toBe("role Auditor");
   expect(objectOf({ object: "controller", details: {}, names })).toBe("controller");
 });
 
@@ -47,6 +48,9 @@ test("a line is a sentence: the actor, the act, and its object", () => {
   const olgas = { actor: "olga", outcome: "done", details: {}, names } as const;
   expect(sentenceOf({ ...olgas, action: "resource.replace", object: "resource/wiki" })).toBe(
     "olga changed resource wiki",
+  );
+  expect(sentenceOf({ ...olgas, action: "policy.replace", object: "policy/alice to wiki" })).toBe(
+    "olga changed policy “alice to wiki”",
   );
   expect(sentenceOf({ ...olgas, action: "gateway.drain", object: "gateway/gw-paris" })).toBe(
     "olga: gateway gw-paris, drained",

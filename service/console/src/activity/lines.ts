@@ -1,6 +1,8 @@
 /** A line of the audit log in words. Pure. */
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, plural, t } from "@lingui/core/macro";
+
+import { sayRole } from "../shared/words";
 import type { Line } from "./queries";
 
 type About = Pick<Line, "object" | "details" | "names">;
@@ -122,6 +124,9 @@ export function actorOf({ actor, names }: Pick<Line, "actor" | "names">): string
 export function objectOf({ object, details, names }: About): string {
   const place = object.indexOf("/");
   const [kind, id] = place < 0 ? [object, ""] : [object.slice(0, place), object.slice(place + 1)];
+  // The name of a policy is free text, as the sentence around it.
+  if (kind === "policy") return t`policy “${id}”`;
+  if (kind === "role") return `${kindOf(kind)} ${sayRole(id)}`;
   if (kind !== "tunnel") return [kindOf(kind), names[object] ?? names[id] ?? id].filter(Boolean).join(" ");
   const device = details["device"];
   const name = details["name"] ?? id;

@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { sayOptions } from "../locale/language";
-import { FOUND, useFound } from "../shared/found";
+import { useFound } from "../shared/found";
 import { FormDialog } from "../shared/FormDialog";
 import { NameField } from "../shared/NamesField";
 
@@ -97,8 +97,7 @@ function NameOfResource({ value, ...rest }: { value: string; onChange: (value: s
       placeholder="payroll.corp.example"
       required
       spellCheck={false}
-      data={resources}
-      filter={FOUND}
+      {...resources}
       value={value}
       {...rest}
     />

@@ -4,25 +4,40 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
+import { inFull } from "./PersonName";
 
 const PAUSE_MS = 150;
 const FOUND_AT_MOST = 8;
 
-/** A match may be in another text than the name, so that all are shown. */
-export const FOUND: NonNullable<AutocompleteProps["filter"]> = ({ options }) => options;
+const readPeople = async (q: string) =>
+  body(await api.GET("/api/v1/users", { params: { query: { q, limit: FOUND_AT_MOST } } }));
 
 const ASK = {
   users: async (q: string) =>
-    body(await api.GET("/api/v1/users", { params: { query: { q, limit: FOUND_AT_MOST } } })).map(
-      ({ name }) => name,
-    ),
+    (await readPeople(q)).map(({ name, display_name }) => ({
+      value: name,
+      label: inFull(name, display_name),
+    })),
   resources: async (q: string) =>
     body(await api.GET("/api/v1/resources", { params: { query: { q, limit: FOUND_AT_MOST } } })).map(
-      ({ display_name }) => display_name,
+      ({ display_name }) => ({ value: display_name, label: display_name }),
     ),
 };
 
-export function useFound(area: keyof typeof ASK, typed: string): string[] {
+/** The login names of people who are called so: the one with this login name, or those with this display name. */
+export async function findLogins(typed: string): Promise<string[]> {
+  const asked = typed.toLowerCase();
+  const people = await readPeople(typed);
+  const login = people.find(({ name }) => name === asked);
+  if (login !== undefined) return [login.name];
+  return people.filter((it) => it.display_name?.toLowerCase() === asked).map(({ name }) => name);
+}
+
+/** Suggestions of an Autocomplete: logins of people, with their display names beside them, or names of resources. */
+export function useFound(
+  area: keyof typeof ASK,
+  typed: string,
+): Required<Pick<AutocompleteProps, "data" | "filter" | "renderOption">> {
   const [q] = useDebouncedValue(typed.trim(), PAUSE_MS);
   const found = useQuery({
     queryKey: [area, "suggested", q],
@@ -30,5 +45,12 @@ export function useFound(area: keyof typeof ASK, typed: string): string[] {
     enabled: q !== "",
     placeholderData: keepPreviousData,
   });
-  return q === "" ? [] : (found.data ?? []);
+  const options = q === "" ? [] : (found.data ?? []);
+  const labels = new Map(options.map(({ value, label }) => [value, label]));
+  return {
+    data: options.map(({ value }) => value),
+    // A match may be in another text than the name, so that all are shown.
+    filter: ({ options }) => options,
+    renderOption: ({ option: { value } }) => labels.get(value) ?? value,
+  };
 }
