@@ -64,11 +64,18 @@ class DeniedOut(BaseModel):
     object: str
     reason: str | None
     why: StoredText | None
+    # The name that was asked for, as people read it; null for another refusal.
+    display_name: str | None
 
     @classmethod
     def of(cls, line: AuditLine) -> DeniedOut:
+        kind, _, name = line.object.partition("/")
         return cls(
-            at=line.at, object=line.object, reason=line.reason, why=line.why and make_readable(line.why)
+            at=line.at,
+            object=line.object,
+            reason=line.reason,
+            why=line.why and make_readable(line.why),
+            display_name=make_readable(name) if kind == "name" else None,
         )
 
 

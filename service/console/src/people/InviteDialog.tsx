@@ -1,17 +1,20 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack, Text, ThemeIcon } from "@mantine/core";
-import { IconCheck, IconDots } from "@tabler/icons-react";
+import { Alert, Button, Group, Stack, Text, ThemeIcon } from "@mantine/core";
+import { IconCheck, IconDots, IconExternalLink } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { useTunnelsBy } from "../live/live";
+import { useMayWrite } from "../session/session";
 import { Dialog } from "../shared/Dialog";
+import { ButtonLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { SecretPanel } from "../shared/SecretPanel";
 import { moment } from "../shared/words";
+import { reachesQuery } from "./queries";
 
 export type Invitation = Schemas["InvitationOut"];
 
@@ -90,6 +93,7 @@ function Made({
           {opened === null ? t`The first name is not opened yet` : t`The first name is opened: ${opened}`}
         </Step>
       </Stack>
+      <WithoutPolicy name={name} />
       {device === null ? (
         <SecretPanel label={t`Invitation`} value={link} about={t`Valid until ${until}.`} onClose={onClose} />
       ) : (
@@ -100,6 +104,32 @@ function Made({
         </Group>
       )}
     </Stack>
+  );
+}
+
+/** The policy opens in another tab, because this dialog shows the link only once and follows the computer. */
+function WithoutPolicy({ name }: { name: string }) {
+  const mayWrite = useMayWrite("policies");
+  if (useQuery(reachesQuery(name)).data !== false) return null;
+  return (
+    <Alert variant="light" color="yellow">
+      <Text size="sm">
+        <Trans>{name} can open nothing yet: no policy lets them reach a resource.</Trans>
+      </Text>
+      {mayWrite && (
+        <ButtonLink
+          to="/policies/new"
+          search={{ user: name }}
+          target="_blank"
+          variant="default"
+          size="compact-sm"
+          mt="xs"
+          rightSection={<IconExternalLink size={14} aria-label={t`in a new tab`} />}
+        >
+          <Trans>Add a policy for {name}</Trans>
+        </ButtonLink>
+      )}
+    </Alert>
   );
 }
 

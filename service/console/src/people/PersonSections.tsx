@@ -10,6 +10,7 @@ import { questionOf } from "../activity/lines";
 import { StateBadge } from "../devices/StateBadge";
 import { devicesQuery, type Device } from "../devices/queries";
 import { AnchorLink } from "../shared/links";
+import { whyWith } from "../shared/LastDenied";
 import { RowList, type Column } from "../shared/RowList";
 import { TimeSince } from "../shared/TimeSince";
 import { denialsQuery, personUseQuery, reachedQuery, type Reached } from "./queries";
@@ -71,10 +72,11 @@ export function PersonDenials({ name }: { name: string }) {
         {data.map((line) => {
           const { chain, seq, at, why } = line;
           const question = questionOf(line);
+          const asked = question && (line.names[question.name] ?? question.name);
           return (
             <Group key={`${chain}/${seq}`} component="li" gap="md" align="baseline" wrap="nowrap">
               <Text size="sm" className="name" flex={1} maw={720}>
-                {why === null ? "" : (line.names[why] ?? why)}{" "}
+                {whyWith(asked, why && (line.names[why] ?? why))}{" "}
                 {question && (
                   <AnchorLink to="/access" search={question} inherit underline="always">
                     <Trans>Check access</Trans>
@@ -123,7 +125,7 @@ const deviceColumns = (): Column<Device>[] => [
       </AnchorLink>
     ),
   },
-  { title: t`State`, cell: ({ state }) => <StateBadge state={state} /> },
+  { title: t`State`, cell: (device) => <StateBadge device={device} /> },
   {
     title: t`Last seen`,
     cell: ({ online, last_seen_at }) =>

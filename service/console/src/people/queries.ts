@@ -38,6 +38,19 @@ export const reachedQuery = (name: string): Pages<Reached> =>
     page(await api.GET("/api/v1/users/{name}/access", { params: { path: { name }, query: part } })),
   );
 
+const SOME = 50;
+
+/** Whether an enabled policy lets the person reach a resource, whatever its conditions; of many, some are looked at. */
+export const reachesQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["policies", "of", "person", name, "any"],
+    queryFn: async () => {
+      const params = { path: { name }, query: { limit: SOME } };
+      const { rows, cursor } = page(await api.GET("/api/v1/users/{name}/access", { params }));
+      return cursor !== null || rows.some(({ grants }) => grants.some(({ enabled }) => enabled));
+    },
+  });
+
 export const denialsQuery = (name: string, limit: number) =>
   queryOptions({
     queryKey: ["audit", "denials", name],
