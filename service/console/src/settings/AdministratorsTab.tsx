@@ -106,7 +106,7 @@ function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column
       mayWrite ? (
         <Select
           size="xs"
-          w={{ base: 170, sm: 190 }}
+          w={120}
           aria-label={t`Role of ${of.name}`}
           allowDeselect={false}
           data={sayOptions(ROLES)}

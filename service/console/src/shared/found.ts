@@ -4,10 +4,13 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
+import { ProblemError } from "../api/problem";
 import { inFull } from "./PersonName";
 
 const PAUSE_MS = 150;
 const FOUND_AT_MOST = 8;
+// As the controller's UserName.
+const LOGIN = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
 const readPeople = async (q: string) =>
   body(await api.GET("/api/v1/users", { params: { query: { q, limit: FOUND_AT_MOST } } }));
@@ -27,10 +30,20 @@ const ASK = {
 /** The login names of people who are called so: the one with this login name, or those with this display name. */
 export async function findLogins(typed: string): Promise<string[]> {
   const asked = typed.toLowerCase();
-  const people = await readPeople(typed);
-  const login = people.find(({ name }) => name === asked);
-  if (login !== undefined) return [login.name];
-  return people.filter((it) => it.display_name?.toLowerCase() === asked).map(({ name }) => name);
+  if (LOGIN.test(asked) && (await isLogin(asked))) return [asked];
+  return (await readPeople(typed))
+    .filter((it) => it.display_name?.toLowerCase() === asked)
+    .map(({ name }) => name);
+}
+
+async function isLogin(name: string): Promise<boolean> {
+  try {
+    await api.GET("/api/v1/users/{name}", { params: { path: { name } } });
+    return true;
+  } catch (error) {
+    if (error instanceof ProblemError && error.reason === "NOT_FOUND") return false;
+    throw error;
+  }
 }
 
 /** Suggestions of an Autocomplete: logins of people, with their display names beside them, or names of resources. */
