@@ -79,9 +79,9 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
       </SimpleGrid>
       <Text size="sm" c="dimmed">
         <Trans>
-          In a browser, a refused name is a mere error; the reason is in the device’s notification and tray. A
-          page with the reason can be turned on later, under “Managed zones”, for a zone whose names are for
-          browsers: other programs then connect to the device itself.
+          For a refused name, a browser shows an error without the reason; the device’s notification and tray
+          have it. A page with the reason can be turned on later, under “Managed zones”, for a zone whose
+          names are for browsers: other programs then connect to the device itself.
         </Trans>
       </Text>
       <Fold title={t`Port, time to live, view and instance`} fields={SELDOM} errors={form.errors}>
