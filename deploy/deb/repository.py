@@ -1,8 +1,8 @@
-"""The signed apt repository of the client's packages, and the package culvert-repository that has it for a controller.
+"""The signed apt repository for laptops and gateways, and the package culvert-repository that has it for a controller.
 
-culvert-client, culvert-tray of each release ─┐         dists/CODENAME   InRelease, Packages, by-hash
-culvert-archive-keyring, made here ───────────┼───────► pool             packages
-Signer ───────────────────────────────────────┘         repository.json  read by the controller
+culvert-client, -tray, -gateway of each release ─┐         dists/CODENAME   InRelease, Packages, by-hash
+culvert-archive-keyring, made here ──────────────┼───────► pool             packages
+Signer ──────────────────────────────────────────┘         repository.json  read by the controller
 
 repository.py [--key FILE] [--successor FILE]... [RELEASE]...     from build/packages into build/repository, build/packages
 """
@@ -27,6 +27,7 @@ from stage import FILES, PACKAGES, count_commits, read_version
 
 _REPOSITORY = ROOT / "build/repository"
 CLIENTS = ("culvert-client", "culvert-tray")
+_SERVED = (*CLIENTS, "culvert-gateway")
 _NAME = "culvert-repository"
 _KEYRING = "culvert-archive-keyring"
 _KEYRING_FILE = f"{_KEYRING}.pgp"
@@ -43,10 +44,10 @@ def make_repository(folder: Path, releases: Sequence[Release], signer: Signer) -
     )
     architecture = _output("dpkg", "--print-architecture")
     for release in releases:
-        clients = [find_package(name, release) for name in CLIENTS]
-        for package in clients:
+        served = [find_package(name, release) for name in _SERVED]
+        for package in served:
             shutil.copyfile(package, folder / "pool" / package.name)
-        packages = "\n".join(_describe(it) for it in [*clients, keyring])
+        packages = "\n".join(_describe(it) for it in [*served, keyring])
         _write_release(folder / "dists" / release.codename, release, architecture, packages, signer)
     about = {
         "version": _version(),
@@ -54,6 +55,7 @@ def make_repository(folder: Path, releases: Sequence[Release], signer: Signer) -
         "architecture": architecture,
         "fingerprint": signer.fingerprint,
         "systems": {it.codename: it.title for it in releases},
+        "gateway": True,
     }
     (folder / "repository.json").write_text(json.dumps(about, indent=1) + "\n")
 
@@ -110,7 +112,7 @@ def _write_release(folder: Path, release: Release, architecture: str, packages: 
         "Acquire-By-Hash: yes\n"
         f"Architectures: {architecture}\n"
         "Components: main\n"
-        f"Description: Culvert's client for {release.title}\n"
+        f"Description: Culvert's client and gateway for {release.title}\n"
         f"SHA256:\n{''.join(listed)}"
     )
     (folder / "Release").write_text(text)

@@ -903,8 +903,8 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.FORBIDDEN,
     ),
     Reason.POOL_OVERLAPS: Entry(
-        "The pool {pool} of the gateway {gateway} overlaps {what}.",
-        "Make a new link with a pool that no other network uses.",
+        "The address pool {pool} of the gateway {gateway} overlaps {what}.",
+        "Make a new link with an address pool that no other network uses.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

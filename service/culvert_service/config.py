@@ -173,7 +173,7 @@ class Settings(BaseSettings):
     p4_artifacts: Path = _ARTIFACTS
     # The built admin console; where there is none, only the API is served.
     console: Path = _CONSOLE
-    # The signed apt repository of the client's packages, for laptops; the Debian package culvert-repository has it here.
+    # The signed apt repository, for laptops and gateways; the Debian package culvert-repository has it here.
     apt_repository: Path = Path("/usr/share/culvert-repository")
     # The built site of documentation, which is served at /docs.
     documentation: Path = _DOCUMENTATION

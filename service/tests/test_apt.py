@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from culvert_service.apt.endpoints import public_router
-from culvert_service.apt.service import ClientPackages, Offer
+from culvert_service.apt.service import Offer, ReleasePackages
 from culvert_service.pki.authority import Authority, make_authority
 from culvert_service.rest.api import Api
 from fastapi import FastAPI
@@ -47,13 +47,13 @@ def infrastructure() -> Authority:
     return Authority(make_authority("infrastructure"))
 
 
-def serving(folder: Path, infrastructure: Authority, **fields: Any) -> ClientPackages:
-    return ClientPackages(
+def serving(folder: Path, infrastructure: Authority, **fields: Any) -> ReleasePackages:
+    return ReleasePackages(
         settings_in(folder.parent, apt_repository=folder, **(PUBLIC | fields)), infrastructure
     )
 
 
-async def asked(packages: ClientPackages, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+async def asked(packages: ReleasePackages, path: str, method: str = "GET", **headers: str) -> httpx.Response:
     async def anyone() -> None: ...
 
     app = FastAPI(routes=public_router(Api(anyone), packages).routes)
@@ -63,7 +63,7 @@ async def asked(packages: ClientPackages, path: str, method: str = "GET", **head
         return await client.request(method, f"/apt/{path}", headers=headers)
 
 
-async def offered(packages: ClientPackages) -> Offer:
+async def offered(packages: ReleasePackages) -> Offer:
     found = await packages.offer()
     assert found is not None
     return found
@@ -162,6 +162,14 @@ async def test_the_line_names_the_digest_of_the_package_that_it_downloads(
     assert hashlib.sha256(offer.archive).hexdigest() in offer.install.command
     assert "--no-check-certificate" in offer.install.command
     assert offer.install.systems == ["Debian 12", "Ubuntu 24.04"]
+    # A repository of an earlier release has no gateway.
+    assert offer.gateway is None
+    (repository / "repository.json").write_text(json.dumps(ABOUT | {"gateway": True}))
+    gateway = (await offered(serving(repository, infrastructure))).gateway
+    assert gateway is not None
+    assert gateway.command == offer.install.command.replace("sudo ", "").replace(
+        "culvert-tray", "culvert-gateway"
+    )
     # Each controller of one name gives the same bytes.
     assert (await offered(serving(repository, infrastructure))).archive == offer.archive
     files = unpack(offer.archive, tmp_path)
@@ -171,6 +179,7 @@ async def test_the_line_names_the_digest_of_the_package_that_it_downloads(
         "Acquire::https::vpn.corp.example::CAInfo "
     )
     assert "URIs: https://vpn.corp.example:8443/apt\n" in files["usr/share/culvert-archive/culvert.sources"]
+    assert "culvert-gateway" in files["etc/apt/preferences.d/culvert-archive.pref"]
     assert (
         'Pin: origin "vpn.corp.example"\nPin-Priority: -1'
         in files["etc/apt/preferences.d/culvert-archive.pref"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime
+import ipaddress
 import json
 import time
 from pathlib import Path
@@ -17,15 +18,19 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from culvert_db import Gateway, GatewayEnrolment
+from culvert_db import Gateway, GatewayEnrolment, Resource
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError
 from culvert_service.gateways.config import kek_of
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.joining import agreement
+from culvert_service.joining.free_pools import find_free
+from culvert_service.joining.repository import overlap
 from culvert_service.operation import doctor
 from culvert_service.pki.master_key import MasterKey
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from . import log_watch
@@ -35,6 +40,7 @@ from .test_metrics import scraped
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "gateway_kek.json"
 CASES = json.loads(VECTORS.read_text())["cases"]
 NAME = "gw-berlin"
+PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
@@ -275,13 +281,58 @@ async def test_a_pool_of_another_gateway_gets_no_link(world: World) -> None:
     for pool in ("10.99.2.0/25", "10.20.0.0/24", "198.51.100.0/24"):
         body = {"gateway": NAME, "pool": pool}
         answer = await world.admin.post("/api/v1/gateway-enrolments", json=body)
-        assert (answer.status_code, answer.json()["reason"]) == (409, "POOL_OVERLAPS")
+        said = answer.json()
+        assert (answer.status_code, said["reason"]) == (409, "POOL_OVERLAPS")
+        assert [it["pointer"] for it in said["errors"]] == ["/pool"]
+    assert said["detail"] == (
+        "The address pool 198.51.100.0/24 of the gateway gw-berlin overlaps "
+        "the address 198.51.100.2 of the gateway gw-paris."
+    )
     answer = await world.admin.post("/api/v1/gateway-enrolments", json={"gateway": NAME})
     assert answer.json()["reason"] == "REQUEST_INVALID"
     answer = await world.admin.post(
         "/api/v1/gateway-enrolments", json={"gateway": "gw-paris", "pool": "10.98.0.0/24"}
     )
     assert answer.json()["reason"] == "ALREADY_EXISTS"
+
+
+async def test_the_suggested_pools_are_free_and_lie_side_by_side(world: World) -> None:
+    first = await world.rest("GET", "/gateway-enrolments/free-pools")
+    assert first == await world.rest("GET", "/gateway-enrolments/free-pools")
+    pool, pool6 = ipaddress.IPv4Network(first["pool"]), ipaddress.IPv6Network(first["pool6"])
+    assert (pool.prefixlen, pool.subnet_of(ipaddress.IPv4Network("10.0.0.0/8"))) == (24, True)
+    assert (pool6.prefixlen, pool6.subnet_of(ipaddress.IPv6Network("fd00::/8"))) == (64, True)
+    await enrol(world, pool=first["pool"], pool6=first["pool6"])
+    second = await world.rest("GET", "/gateway-enrolments/free-pools")
+    assert ipaddress.ip_network(second["pool"])[0] == pool[-1] + 1
+    assert ipaddress.ip_network(second["pool6"])[0] == pool6[-1] + 1
+    async with world.database.begin() as session:
+        session.add(
+            Resource(
+                name="git",
+                fqdn="git.corp.example",
+                targets=[{"prefix": second["pool"]}],
+                owner="bob",
+                idle_seconds=300,
+                **dict.fromkeys(("soft_packets", "soft_bytes", "soft_seconds"), 0),
+            )
+        )
+    third = await world.rest("GET", "/gateway-enrolments/free-pools")
+    assert not overlap(third["pool"], second["pool"])
+    assert third["pool6"] == second["pool6"]
+
+
+@given(st.binary(min_size=32, max_size=32), st.lists(st.ip_addresses(v=4).map(str), max_size=8))
+def test_no_suggested_pool_overlaps_a_known_network(seed: bytes, taken: list[str]) -> None:
+    pool, pool6 = find_free(seed, [*taken, "10.0.0.0/9"])
+    assert pool is not None
+    assert pool6 is not None
+    assert not any(overlap(pool, it) for it in [*taken, "10.0.0.0/9"])
+    assert any(ipaddress.IPv4Network(pool).subnet_of(ipaddress.IPv4Network(it)) for it in PRIVATE)
+
+
+def test_no_pool_is_suggested_where_every_private_prefix_is_taken() -> None:
+    assert find_free(b"", PRIVATE)[0] is None
 
 
 async def test_a_gateway_that_exists_joins_again_with_new_keys_and_ports(world: World) -> None:

@@ -1,1 +1,1 @@
-"""The client's packages for laptops: a signed apt repository, and the package that makes it known to a laptop."""
+"""Packages for laptops and gateways: a signed apt repository, and the package that makes it known to a computer."""

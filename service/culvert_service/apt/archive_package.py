@@ -1,6 +1,6 @@
-"""The package culvert-archive: it makes a controller's repository known to a laptop's apt.
+"""The package culvert-archive: it makes a controller's repository known to the apt of a laptop or a gateway.
 
-/etc/apt/sources.list.d/culvert.sources         the repository, with the suite of the laptop's own release
+/etc/apt/sources.list.d/culvert.sources         the repository, with the suite of the computer's own release
 /etc/apt/preferences.d/culvert-archive.pref     nothing but Culvert's packages comes from this host
 /etc/apt/apt.conf.d/50culvert-archive           the CA of the controller's certificate, unless that is a public one
 /usr/share/keyrings/culvert-archive-keyring.pgp the keys that may sign; later the package of that name has them
@@ -17,7 +17,7 @@ from culvert_service.apt.deb import write_package
 _KEYRING = "usr/share/keyrings/culvert-archive-keyring.pgp"
 _CA = "usr/share/culvert-archive/ca.pem"
 _SOURCE = "usr/share/culvert-archive/culvert.sources"
-_PACKAGES = "culvert-client culvert-tray culvert-archive-keyring"
+_PACKAGES = "culvert-client culvert-tray culvert-gateway culvert-archive-keyring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ Architecture: {architecture}
 Maintainer: The Culvert authors <maintainers@culvert.invalid>
 Section: misc
 Priority: optional
-Description: apt repository of Culvert's client at {host}
- This package makes known to apt the packages of Culvert's client that a
- controller serves, and the keys of Culvert's releases, which sign them.
+Description: apt repository of Culvert at {host}
+ This package makes known to apt the packages of Culvert's client and gateway
+ that a controller serves, and the keys of Culvert's releases, which sign them.
 """
 _SOURCES = """\
 Types: deb

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from culvert_service.apt.service import ARCHIVE, PREFIX, ClientPackages
+from culvert_service.apt.service import ARCHIVE, PREFIX, ReleasePackages
 from culvert_service.rest.api import Api
 
 # A cache may keep a file, and asks whether it is still the same: a later release has other files of the same names.
@@ -39,7 +39,7 @@ class _Files(StaticFiles):
         return response
 
 
-def public_router(api: Api, packages: ClientPackages) -> APIRouter:
+def public_router(api: Api, packages: ReleasePackages) -> APIRouter:
     routes = APIRouter(dependencies=[Depends(api.check)])
 
     @routes.get(f"{PREFIX}/{ARCHIVE}", include_in_schema=False)

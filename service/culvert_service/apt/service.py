@@ -1,4 +1,4 @@
-"""The repository of the client's packages that this controller serves, and the line that a laptop installs from it."""
+"""The repository that this controller serves, and the lines with which a laptop and a gateway install from it."""
 
 from __future__ import annotations
 
@@ -46,17 +46,20 @@ class _About(BaseModel):
     architecture: _Word
     fingerprint: Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40,64}$")]
     systems: Annotated[dict[_Word, _Title], Field(min_length=1)]
+    # Whether the repository has culvert-gateway, which those of earlier releases have not.
+    gateway: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`archive`: the package culvert-archive."""
+    """`install`: of the client. `gateway`: of a gateway. `archive`: the package culvert-archive."""
 
     install: Install
+    gateway: Install | None
     archive: bytes
 
 
-class ClientPackages:
+class ReleasePackages:
     """It is read again when it has changed, so an upgrade of the package culvert-repository needs no restart."""
 
     def __init__(self, settings: Settings, infrastructure: Authority) -> None:
@@ -105,10 +108,15 @@ class ClientPackages:
         digest = hashlib.sha256(archive).hexdigest()
         # The page is what the person trusts, and it has the digest: so the download itself needs no trusted certificate.
         trust = "" if ca_pem is None else "--no-check-certificate "
-        command = (
+        fetch = (
             f"wget {trust}-O {ARCHIVE} {shlex.quote(f'{self._url}{PREFIX}/{ARCHIVE}')} && "
-            f"echo '{digest}  {ARCHIVE}' | sha256sum --check && "
-            f"sudo dpkg --install {ARCHIVE} && sudo apt update && sudo apt install culvert-tray"
+            f"echo '{digest}  {ARCHIVE}' | sha256sum --check"
         )
-        install = Install(command=command, systems=list(about.systems.values()), key=about.fingerprint)
-        return Offer(install, archive)
+
+        def install(package: str, sudo: str) -> Install:
+            command = f"{fetch} && {sudo}dpkg --install {ARCHIVE} && {sudo}apt update && {sudo}apt install {package}"
+            return Install(command=command, systems=list(about.systems.values()), key=about.fingerprint)
+
+        # A server's administrator is root already, and a server need not have sudo.
+        gateway = install("culvert-gateway", "") if about.gateway else None
+        return Offer(install("culvert-tray", "sudo "), gateway, archive)

@@ -26,7 +26,7 @@ from culvert_service.agent.handover import Handover
 from culvert_service.agent.profiles import Profiles
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.apt import endpoints as apt_endpoints
-from culvert_service.apt.service import ClientPackages
+from culvert_service.apt.service import ReleasePackages
 from culvert_service.audit import endpoints as audit_endpoints
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.refusals import Refusals
@@ -150,7 +150,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     revocations = Revocations(database, now)
     administrators = AdminsPart(settings, database, refusals, master_key, now)
     api, public_api = administrators.admin_api, administrators.public_api
-    packages = ClientPackages(settings, infrastructure)
+    packages = ReleasePackages(settings, infrastructure)
     people = IdentityPart(
         settings,
         database,
@@ -218,6 +218,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         gateway_authority,
         infrastructure,
         master_key,
+        packages,
         rest_url=settings.enrolment_url,
         agent_address=settings.agent_address,
         protected_prefixes=settings.protected_prefixes,

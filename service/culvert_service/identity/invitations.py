@@ -13,7 +13,7 @@ from culvert_proto.invitation_link import make_page_link
 from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.apt.service import ClientPackages
+from culvert_service.apt.service import ReleasePackages
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
@@ -34,7 +34,7 @@ class Invitations:
         infrastructure: Authority,
         rest_url: str,
         enrolment_url: str,
-        packages: ClientPackages,
+        packages: ReleasePackages,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._database = database

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from culvert_db import Database
 from fastapi import APIRouter
 
-from culvert_service.apt.service import ClientPackages
+from culvert_service.apt.service import ReleasePackages
 from culvert_service.audit.refusals import Refusals
 from culvert_service.config import Settings
 from culvert_service.identity import endpoints
@@ -41,7 +41,7 @@ class IdentityPart:
         hub: Hub,
         pushes: Pushes,
         presence: Presence,
-        packages: ClientPackages,
+        packages: ReleasePackages,
         now: Now,
     ) -> None:
         self.identity = Identity(

@@ -10,6 +10,7 @@ from culvert_service.admins.access import fresh_proof
 from culvert_service.audit.caller import By
 from culvert_service.joining.reports import Reports
 from culvert_service.joining.schemas import (
+    FreePoolsOut,
     GatewayCertificateOut,
     GatewayEnrolmentIn,
     GatewayEnrolmentOut,
@@ -53,6 +54,11 @@ def router(api: Api, joining: Joining) -> APIRouter:
     ) -> list[GatewayEnrolmentOut]:
         return await joining.list(page, waiting=waiting)
 
+    @routes.get("/free-pools", summary="Suggest address pools that no known network overlaps")
+    async def free_pools() -> FreePoolsOut:
+        """The same ones again until a gateway, a link, a resource or a site tunnel has addresses of them."""
+        return await joining.free_pools()
+
     @routes.get("/{number}", summary="Show an enrolment of a gateway")
     async def get(number: Number) -> GatewayEnrolmentOut:
         return await joining.get(number)
@@ -63,7 +69,7 @@ def router(api: Api, joining: Joining) -> APIRouter:
     async def withdraw(by: By, number: Number) -> None:
         await joining.withdraw(by, number)
 
-    _ = (enrol, list_all, get, withdraw)
+    _ = (enrol, list_all, free_pools, get, withdraw)
     return routes
 
 

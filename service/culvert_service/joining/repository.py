@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from culvert_db import Gateway, GatewayEnrolment
-from sqlalchemy import delete, select, update
+from culvert_db import Gateway, GatewayEnrolment, Resource, SiteTunnel
+from culvert_proto.phrases import Phrase
+from sqlalchemy import delete, func, select, union, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.rest.page import Cut
@@ -72,17 +73,39 @@ async def lock_joined(session: AsyncSession, key_hash: bytes) -> Gateway | None:
     return await session.scalar(select(Gateway).where(Gateway.key_hash == key_hash).with_for_update())
 
 
-async def overlapping(session: AsyncSession, gateway: str, pool: str) -> str | None:
-    """Another gateway whose pool, LAN or outer address overlaps `pool`, as text."""
+async def overlapping(session: AsyncSession, gateway: str, pool: str) -> Phrase | None:
+    """Another gateway's address pool, LAN or outer address that overlaps `pool`."""
     rows = await session.scalars(select(Gateway).where(Gateway.name != gateway).order_by(Gateway.id))
-    for row in rows:
-        networks = {
-            "the pool": (row.pool, row.pool6),
-            "the LAN": (row.lan.get("prefix"), row.lan.get("prefix6")),
-            "the address": (row.address, row.address6, row.public_address, row.public_address6),
-        }
-        for what, prefixes in networks.items():
-            for prefix in prefixes:
-                if prefix is not None and overlap(pool, str(prefix)):
-                    return f"{what} {prefix} of the gateway {row.name}"
-    return None
+    found = (what for row in rows for prefix, what in _networks(row) if overlap(pool, prefix))
+    return next(found, None)
+
+
+async def known_networks(session: AsyncSession) -> list[str]:
+    """Prefixes and addresses of gateways, of links that wait, of resources and of site tunnels."""
+    gateways = (await session.scalars(select(Gateway))).all()
+    found = [prefix for row in gateways for prefix, _ in _networks(row)]
+    found += [prefix for row in gateways for prefix in row.lan.get("routes", {})]
+    for pools in await session.execute(select(GatewayEnrolment.pool, GatewayEnrolment.pool6)):
+        found += [str(pool) for pool in pools if pool is not None]
+    lists = (Resource.targets, SiteTunnel.a_targets, SiteTunnel.b_targets)
+    targets = [select(func.jsonb_array_elements(targets).op("->>")("prefix")) for targets in lists]
+    return [*found, *(await session.scalars(union(*targets))).all()]
+
+
+def _networks(row: Gateway) -> Iterator[tuple[str, Phrase]]:
+    """A gateway's networks, each with its words."""
+    for prefix in filter(None, (row.pool, row.pool6)):
+        yield (
+            str(prefix),
+            Phrase("the address pool {prefix} of the gateway {gateway}", prefix=prefix, gateway=row.name),
+        )
+    for prefix in filter(None, (row.lan.get("prefix"), row.lan.get("prefix6"))):
+        yield (
+            str(prefix),
+            Phrase("the LAN {prefix} of the gateway {gateway}", prefix=prefix, gateway=row.name),
+        )
+    for address in filter(None, (row.address, row.address6, row.public_address, row.public_address6)):
+        yield (
+            str(address),
+            Phrase("the address {address} of the gateway {gateway}", address=address, gateway=row.name),
+        )

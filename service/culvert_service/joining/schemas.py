@@ -11,6 +11,7 @@ from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from culvert_service.apt.service import Install
 from culvert_service.gateways.schemas import (
     Address,
     Ipv4,
@@ -70,9 +71,19 @@ class GatewayEnrolmentOut(BaseModel):
 
 
 class GatewayLinkOut(GatewayEnrolmentOut):
-    """The link lets one computer join as the gateway, once. It is shown here and kept nowhere."""
+    """The link lets one computer join as the gateway, once. It is shown here and kept nowhere. `install`: how the computer
+    gets the package culvert-gateway; null when this controller serves none.
+    """
 
     link: str
+    install: Install | None
+
+
+class FreePoolsOut(BaseModel):
+    """Address pools that overlap no network which the controller knows; null when there is none left."""
+
+    pool: str | None
+    pool6: str | None
 
 
 class JoinFacts(BaseModel):

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime
 import hashlib
@@ -24,6 +25,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins.notices import tell_owners
+from culvert_service.apt.service import ReleasePackages
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
@@ -44,8 +46,10 @@ from culvert_service.gateways.service import (
     keep_certificate_end,
 )
 from culvert_service.joining import agreement, repository
+from culvert_service.joining.free_pools import find_free
 from culvert_service.joining.gateway_key import check_signature, lock_joined, to_actor
 from culvert_service.joining.schemas import (
+    FreePoolsOut,
     GatewayCertificateOut,
     GatewayEnrolmentIn,
     GatewayEnrolmentOut,
@@ -63,6 +67,7 @@ from culvert_service.joining.schemas import (
 from culvert_service.pki import request
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority, Issued
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 
 LIFETIME = datetime.timedelta(hours=1)
@@ -83,6 +88,7 @@ class Joining:
         authority: Authority,
         infrastructure: Authority,
         master_key: MasterKey,
+        packages: ReleasePackages,
         *,
         rest_url: str,
         agent_address: str,
@@ -97,6 +103,7 @@ class Joining:
         self._authority = authority
         self._infrastructure = infrastructure
         self._master_key = master_key
+        self._packages = packages
         self._rest_url = rest_url
         self._agent_address = agent_address
         self._protected_prefixes = protected_prefixes
@@ -136,7 +143,17 @@ class Joining:
             ) from None
         fingerprint = base64.urlsafe_b64encode(self._infrastructure.fingerprint).decode().rstrip("=")
         link = f"{self._rest_url}/join#{agreement.write_token(token)}.{fingerprint}"
-        return GatewayLinkOut(**self._out(made).model_dump(), link=link)
+        offer = await self._packages.offer()
+        return GatewayLinkOut(
+            **self._out(made).model_dump(), link=link, install=None if offer is None else offer.gateway
+        )
+
+    async def free_pools(self) -> FreePoolsOut:
+        async with self._database() as session:
+            known = await repository.known_networks(session)
+        seed = self._infrastructure.fingerprint
+        pool, pool6 = await asyncio.to_thread(find_free, seed, [*known, *self._protected_prefixes])
+        return FreePoolsOut(pool=pool, pool6=pool6)
 
     async def list(self, page: Page, *, waiting: bool = False) -> list[GatewayEnrolmentOut]:
         """`waiting`: only those whose link still works."""
@@ -396,11 +413,11 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
         return
     if asked.pool is None:
         raise CulvertError(
-            Reason.REQUEST_INVALID, why=Phrase("a new gateway needs a pool for its devices' addresses")
+            Reason.REQUEST_INVALID, why=Phrase("a new gateway needs an address pool for devices")
         )
-    for pool in filter(None, (asked.pool, asked.pool6)):
-        if what := await repository.overlapping(session, asked.gateway, pool):
-            raise CulvertError(Reason.POOL_OVERLAPS, pool=pool, gateway=asked.gateway, what=what)
+    for field, pool in (("/pool", asked.pool), ("/pool6", asked.pool6)):
+        if pool and (what := await repository.overlapping(session, asked.gateway, pool)):
+            raise FieldError(field, Reason.POOL_OVERLAPS, pool=pool, gateway=asked.gateway, what=what)
 
 
 def _registration(
@@ -447,7 +464,9 @@ async def _check_pools(session: AsyncSession, wanted: GatewayIn) -> None:
     for pool, prefix in ((wanted.pool, wanted.lan.prefix), (wanted.pool6, wanted.lan.prefix6)):
         if pool is None:
             continue
-        what = f"its LAN {prefix}" if prefix and repository.overlap(pool, prefix) else None
+        what = (
+            Phrase("its LAN {prefix}", prefix=prefix) if prefix and repository.overlap(pool, prefix) else None
+        )
         what = what or await repository.overlapping(session, wanted.name, pool)
         if what:
             raise CulvertError(Reason.POOL_OVERLAPS, pool=pool, gateway=wanted.name, what=what)

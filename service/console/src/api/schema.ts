@@ -617,6 +617,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gateway-enrolments/free-pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Suggest address pools that no known network overlaps
+         * @description The same ones again until a gateway, a link, a resource or a site tunnel has addresses of them.
+         */
+        get: operations["free_pools_api_v1_gateway_enrolments_free_pools_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gateway-enrolments/{number}": {
         parameters: {
             query?: never;
@@ -2458,6 +2478,16 @@ export interface components {
             /** Pointer */
             pointer: string;
         };
+        /**
+         * FreePoolsOut
+         * @description Address pools that overlap no network which the controller knows; null when there is none left.
+         */
+        FreePoolsOut: {
+            /** Pool */
+            pool: string | null;
+            /** Pool6 */
+            pool6: string | null;
+        };
         /** GatewayCertificateOut */
         GatewayCertificateOut: {
             /** Ca Pem */
@@ -2580,7 +2610,8 @@ export interface components {
         };
         /**
          * GatewayLinkOut
-         * @description The link lets one computer join as the gateway, once. It is shown here and kept nowhere.
+         * @description The link lets one computer join as the gateway, once. It is shown here and kept nowhere. `install`: how the computer
+         *     gets the package culvert-gateway; null when this controller serves none.
          */
         GatewayLinkOut: {
             /**
@@ -2597,6 +2628,7 @@ export interface components {
             gateway: string;
             /** Id */
             id: number;
+            install: components["schemas"]["Install"] | null;
             /** Link */
             link: string;
             /** Made By */
@@ -5733,6 +5765,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GatewayLinkOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    free_pools_api_v1_gateway_enrolments_free_pools_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FreePoolsOut"];
                 };
             };
             /** @description Default Response */
