@@ -93,7 +93,12 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         page = shown.page
         await shown.open("resources/new")
         await shown.sign_in(olga)
-        await page.get_by_label("Name that people open").fill("git.corp.example")
+        name = page.get_by_label("Name that people open")
+        await expect(name).to_have_accessible_description(re.compile("Zone: corp.example"))
+        protocol = page.get_by_role("combobox", name="Protocol 1").or_(page.get_by_label("Protocol 1")).first
+        await expect(protocol).to_have_value("All protocols")
+        await expect(page.get_by_text("Protocol", exact=True)).to_be_visible()
+        await name.fill("git.corp.example")
         await expect(page.get_by_label("Short name")).to_have_value("git")
         await page.get_by_label("Address or prefix 1").fill("10.20.0.300")
         await page.get_by_role("combobox", name="Gateways").or_(page.get_by_label("Gateways")).first.click()
@@ -104,6 +109,12 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await expect(page.get_by_text("Must be an address or a prefix such as")).to_be_visible()
         await shown.picture("resource-fault")
         await page.get_by_label("Address or prefix 1").fill("10.20.0.10")
+        await name.fill("git.other.example")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_text("git.other.example is in none of the zones")).to_be_visible()
+        await expect(page.get_by_role("link", name="add a zone")).to_have_attribute("href", "/console/dns")
+        await shown.picture("resource-outside")
+        await name.fill("git.corp.example")
         await page.get_by_role("button", name="Preview").click()
         await expect(page.get_by_role("button", name="Add it")).to_be_visible()
         await expect(page.get_by_role("link", name="To the zones")).to_have_attribute("href", "/console/dns")
@@ -286,4 +297,12 @@ async def test_an_auditor_sees_no_button_that_would_be_refused(
         await page.get_by_role("button", name="Navigation").click()
         await page.get_by_role("link", name="Overview").click()
         await expect(page.get_by_text("1 of 1")).to_be_visible()
+        # A name breaks between its parts alone, and a pointer reaches it in full.
+        parts = page.get_by_role("img", name="0 tunnels").get_by_title("wiki.corp.example")
+        await expect(parts).to_have_text(["wiki.", "corp.", "example"])
+        assert await parts.evaluate_all(
+            "all => all.every(it => it.getClientRects().length === 1 && it.scrollWidth <= it.clientWidth)"
+        )
+        await parts.last.hover()
+        await parts.last.scroll_into_view_if_needed()
         await shown.picture("narrow-overview")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import itertools
+import re
 import tarfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from . import log_watch
 from .conftest import World, serving
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
+from .test_invitation_page import add_repository
 from .test_joining import Computer, join
 
 pytestmark = [
@@ -119,7 +121,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
             "Address": "10.0.0.4",
             "Public address": "198.51.100.2",
             "P4Runtime": f"127.0.0.1:{port}",
-            "Addresses of devices": "10.99.0.0/24",
+            "Address pool": "10.99.0.0/24",
             "WAN MAC": "02:00:00:00:01:01",
             "Router": "02:00:00:00:01:zz",
             "LAN MAC": "02:00:00:00:02:01",
@@ -213,9 +215,27 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
         await shown.sign_in(olga)
         await page.get_by_role("link", name="Add a gateway").click()
         await page.get_by_role("textbox", name="Name").fill("gw-berlin")
-        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        pool = page.get_by_role("textbox", name="Address pool")
+        suggested = (await world.rest("GET", "/gateway-enrolments/free-pools"))["pool"]
+        await expect(pool).to_have_value(suggested)
+        await expect(page.get_by_text("Suggested: a private prefix")).to_be_visible()
+        await shown.picture("gateway-join-form")
+        await world.add_gateway("gw-paris", free_port(), 2)
+        await pool.fill("10.99.2.0/25")
+        await expect(page.get_by_text("Suggested: a private prefix")).to_have_count(0)
         await page.get_by_role("button", name="Make the link").click()
-        command = page.get_by_label("Command")
+        await expect(pool).to_have_accessible_description(
+            re.compile(
+                "The address pool 10.99.2.0/25 of the gateway gw-berlin overlaps the address pool 10.99.2.0/24 of"
+            )
+        )
+        await pool.fill("10.99.1.0/24")
+        await page.get_by_role("button", name="Make the link").click()
+        command = page.get_by_label("Command", exact=True)
+        await expect(page.get_by_label("Command that copies the package")).to_have_text(
+            "scp culvert-gateway_*~deb12_*.deb root@ADDRESS:"
+        )
+        await expect(page.get_by_text("lies beside the controller’s package")).to_be_visible()
         await expect(command).to_contain_text(
             "apt install ./culvert-gateway_*.deb && culvert-gateway join 'https://"
         )
@@ -246,6 +266,32 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
             await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
 
 
+async def test_a_repository_gives_the_line_that_installs_the_package(world: World, running: Browser) -> None:
+    add_repository(world)
+    async with administrator(world, "olga", "owner") as olga, console(world, running, narrow=True) as shown:
+        page = shown.page
+        await shown.open("gateways/join")
+        await shown.sign_in(olga)
+        await expect(page.get_by_role("textbox", name="Address pool")).to_be_visible()
+        await page.evaluate("localStorage.setItem('culvert-language', 'de')")
+        await shown.open("gateways/join")
+        await page.get_by_role("textbox", name="Name").fill("gw-berlin")
+        await page.get_by_role("button", name="Link erzeugen").click()
+        install = page.get_by_label("Befehl, der das Paket installiert")
+        await expect(install).to_contain_text(
+            "dpkg --install culvert-archive.deb && apt update && apt install culvert-gateway"
+        )
+        await expect(page.get_by_text("mit Debian 12, Debian 13 oder Ubuntu 24.04")).to_be_visible()
+        await expect(page.get_by_text("A932 41A6 F828")).to_be_visible()
+        await expect(page.get_by_label("Befehl", exact=True)).to_contain_text(
+            "culvert-gateway join 'https://"
+        )
+        await expect(page.get_by_label("Befehl", exact=True)).not_to_contain_text("apt")
+        await shown.picture("gateway-join-repository-narrow-de")
+        await page.set_viewport_size({"width": 1366, "height": 768})
+        await shown.picture("gateway-join-repository-de")
+
+
 async def test_an_expired_line_is_replaced_by_a_new_one(world: World, running: Browser) -> None:
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         page = shown.page
@@ -253,16 +299,16 @@ async def test_an_expired_line_is_replaced_by_a_new_one(world: World, running: B
         await shown.sign_in(olga)
         await page.get_by_role("link", name="Add a gateway").click()
         await page.get_by_role("textbox", name="Name").fill("gw-berlin")
-        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        await page.get_by_role("textbox", name="Address pool").fill("10.99.1.0/24")
         await page.get_by_role("button", name="Make the link").click()
-        first = await page.get_by_label("Command").inner_text()
+        first = await page.get_by_label("Command", exact=True).inner_text()
         async with world.database.begin() as session:
             past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
             await session.execute(update(GatewayEnrolment).values(expires_at=past))
         await expect(page.get_by_text("The link has expired")).to_be_visible()
         await shown.picture("gateway-join-expired")
         await page.get_by_role("button", name="Make a new link").click()
-        await expect(page.get_by_label("Command")).not_to_have_text(first)
+        await expect(page.get_by_label("Command", exact=True)).not_to_have_text(first)
         await expect(page.get_by_text("more minutes")).to_be_visible()
 
 
@@ -273,9 +319,9 @@ async def test_a_link_that_is_left_behind_is_listed_and_withdrawn(world: World, 
         await shown.sign_in(olga)
         await page.get_by_role("link", name="Add a gateway").click()
         await page.get_by_role("textbox", name="Name").fill("gw-berlin")
-        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        await page.get_by_role("textbox", name="Address pool").fill("10.99.1.0/24")
         await page.get_by_role("button", name="Make the link").click()
-        command = page.get_by_label("Command")
+        command = page.get_by_label("Command", exact=True)
         made = await command.inner_text()
         # The page alone has the link, so another language, which loads the page again, asks first.
         asked: list[str] = []

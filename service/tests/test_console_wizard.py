@@ -33,6 +33,11 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
         steps = page.get_by_role("region", name="First steps")
         done = steps.locator("[data-done=true]")
         await expect(steps).to_contain_text("0 of 6 done", timeout=15_000)
+        # Each step that can be done now has its button, and the others name the steps that they need.
+        await expect(steps.get_by_role("link")).to_have_text(["Add a gateway", "Open DNS", "Open People"])
+        await expect(steps.get_by_text("Needs step")).to_have_text(
+            ["Needs step 1 first", "Needs step 2 first", "Needs steps 1, 2, 4 and 5 first"]
+        )
         await shown.picture("wizard")
         port = free_port()
         await world.add_gateway("gw-berlin", port)

@@ -106,9 +106,8 @@ async def test_a_person_enrols_from_the_page_and_sees_it_happen(world: World, ru
         await shown.picture("invitation-used")
 
 
-@pytest.fixture
-def repository(world: World) -> None:
-    """As the package culvert-repository has it, as far as the page shows it."""
+def add_repository(world: World) -> None:
+    """As the package culvert-repository has it, as far as pages show it."""
     folder = world.settings.apt_repository
     folder.mkdir()
     (folder / "culvert-archive-keyring.pgp").write_bytes(b"keys")
@@ -118,12 +117,13 @@ def repository(world: World) -> None:
         "architecture": "amd64",
         "fingerprint": KEY,
         "systems": SYSTEMS,
+        "gateway": True,
     }
     (folder / "repository.json").write_text(json.dumps(about))
 
 
-@pytest.mark.usefixtures("repository")
 async def test_the_page_shows_the_line_that_installs_the_client(world: World, running: Browser) -> None:
+    add_repository(world)
     link = await link_for(world)
     asked = {"token": parse_invitation(link).token}
     install = (await world.anyone.post("/api/v1/enrolments/invitation", json=asked)).json()["install"]

@@ -23,7 +23,7 @@ import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { ZoneActs } from "./ZoneActs";
 import { ManagedZones } from "./ManagedZones";
-import { chosen, COLOURS, STATES, STATE_NAMES, type RecordOrder } from "./records";
+import { chosen, COLOURS, recordWords, STATES, STATE_NAMES, type RecordOrder } from "./records";
 import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
@@ -101,7 +101,7 @@ export function DnsPage() {
             <LiveList
               label={t`Records`}
               rows={records.slice(0, SHOWN_MAX)}
-              columns={COLUMNS}
+              columns={columnsOf(zones)}
               keyOf={({ zone, type, name }) => `${zone}/${type}/${name}`}
               sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as RecordOrder }) }}
             />
@@ -117,19 +117,19 @@ export function DnsPage() {
   );
 }
 
-const COLUMNS: Column<Published>[] = [
+const columnsOf = (zones: readonly Zone[]): Column<Published>[] => [
   {
     title: msg`Name`,
     sort: "name",
-    cell: ({ name, display_name, type, zone }) => (
+    cell: (record) => (
       <>
         <Text size="sm" className="name">
-          {display_name}{" "}
-          <Text span inherit c="dimmed">
-            {type} {zone === "" ? t`in no zone` : t`in ${zone}`}
-          </Text>
+          {record.display_name}
         </Text>
-        <Encoded name={name} display_name={display_name} />
+        <Text size="xs" c="dimmed" className="name">
+          {recordWords(record, zones)}
+        </Text>
+        <Encoded name={record.name} display_name={record.display_name} />
       </>
     ),
   },

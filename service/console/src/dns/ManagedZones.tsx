@@ -4,20 +4,14 @@ import { Button, Paper, Stack, Switch, Text, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, page, type Schemas } from "../api/client";
+import { api, body } from "../api/client";
 import { useMayWrite } from "../session/session";
-import { pages } from "../shared/pages";
 import { notifyProblem, ProblemNote } from "../shared/ProblemNote";
-
-type Managed = Schemas["ManagedZoneOut"];
-
-const KEY = ["dns", "managed"];
+import { managedZonesQuery, type Managed } from "./queries";
 
 /** The zones in whose names devices open tunnels, each with its switch for the page of a refused name. */
 export function ManagedZones() {
-  const found = useInfiniteQuery(
-    pages(KEY, async (part) => page(await api.GET("/api/v1/dns/managed-zones", { params: { query: part } }))),
-  );
+  const found = useInfiniteQuery(managedZonesQuery);
   if (found.isError) return <ProblemNote error={found.error} />;
   const zones = found.data?.pages.flatMap(({ rows }) => rows) ?? [];
   if (zones.length === 0) return null;
@@ -68,7 +62,7 @@ function ManagedZone({ zone: { name, display_name: shown, denial_page } }: { zon
         }),
       ),
     onSuccess: async (now) => {
-      await queries.invalidateQueries({ queryKey: KEY });
+      await queries.invalidateQueries({ queryKey: managedZonesQuery.queryKey });
       notifications.show({
         message: now.denial_page
           ? t`A refused name in ${shown} shows a page with the reason`

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { DnsRow } from "../live/live";
 import { encoded } from "../shared/encoded";
-import { chosen, difference, type RecordOrder } from "./records";
+import { chosen, difference, recordWords, type RecordOrder } from "./records";
 
 const record = (name: string, state: string) =>
   [name, { name, display_name: name, state, zone: "corp", type: "A" } as DnsRow] as const;
@@ -11,6 +11,17 @@ const ROWS = new Map<string, DnsRow>([
   record("a.corp.example", "live"),
   record("wiki.corp.example", "refused"),
 ]);
+
+test("a record is said with its kind and its zone", () => {
+  const zone = (name: string, origin: string) => ({ name, origin, display_name: origin });
+  const zones = [zone("corp", "corp.example"), zone("in", "lab.example"), zone("out", "lab.example")];
+  expect(recordWords({ type: "A", zone: "corp" }, zones)).toBe("IPv4 address (A) in the zone corp.example");
+  expect(recordWords({ type: "TXT", zone: "out" }, zones)).toBe(
+    "Tunnel mark (TXT) in the zone lab.example (out)",
+  );
+  expect(recordWords({ type: "AAAA", zone: "" }, zones)).toBe("IPv6 address (AAAA) in no zone");
+  expect(recordWords({ type: "SRV", zone: "gone" }, zones)).toBe("SRV in the zone gone");
+});
 
 test("zones and records are separate, and records that are not live come first", () => {
   const { zones, records } = chosen(ROWS, {});

@@ -1,10 +1,13 @@
 /** Zones and records of the live view's rows. Pure. */
-import { msg } from "@lingui/core/macro";
+import { i18n, type MessageDescriptor } from "@lingui/core";
+import { msg, t } from "@lingui/core/macro";
 
 import type { Text } from "../locale/language";
 import type { DnsRow, Published, Zone } from "../live/live";
 import type { Rows } from "../live/rows";
 import { bothWays } from "../shared/pages";
+
+export const isZone = (row: DnsRow): row is Zone => "origin" in row;
 
 export const STATES = ["live", "pending", "refused", "foreign", "occluded", "unreachable"] as const;
 /** The states' names. */
@@ -25,6 +28,31 @@ export const COLOURS: Record<Zone["state"], string> = {
   unreachable: "red",
 };
 
+const TYPES: Readonly<Record<string, MessageDescriptor>> = {
+  A: msg`IPv4 address (A)`,
+  AAAA: msg`IPv6 address (AAAA)`,
+  TXT: msg`Tunnel mark (TXT)`,
+};
+
+/** "IPv4 address (A) in the zone corp.example". Zones of the same origin, as of two views, have their short names beside it. */
+export function recordWords(
+  { type, zone: name }: Pick<Published, "type" | "zone">,
+  zones: readonly Pick<Zone, "name" | "origin" | "display_name">[],
+): string {
+  const known = TYPES[type];
+  const record = known ? i18n._(known) : type;
+  if (name === "") return t`${record} in no zone`;
+  const zone = zoneWords(name, zones);
+  return t`${record} in the zone ${zone}`;
+}
+
+function zoneWords(name: string, zones: readonly Pick<Zone, "name" | "origin" | "display_name">[]): string {
+  const found = zones.find((zone) => zone.name === name);
+  if (found === undefined) return name;
+  const isAlone = zones.every(({ name: other, origin }) => other === name || origin !== found.origin);
+  return isAlone ? found.display_name : `${found.display_name} (${name})`;
+}
+
 export type RecordOrder = `${"" | "-"}${"name" | "state" | "changed"}`;
 export const ORDERS = bothWays<RecordOrder>("name", "state", "changed");
 
@@ -43,7 +71,7 @@ export function chosen(
   const typed = q.normalize("NFKC").trim().toLowerCase().replace(/\.$/, "");
   const hasName = (row: Published) => row.name.includes(typed) || row.display_name.includes(typed);
   for (const row of rows.values()) {
-    if ("origin" in row) zones.push(row);
+    if (isZone(row)) zones.push(row);
     else if (hasName(row) && (state === undefined || row.state === state)) records.push(row);
   }
   // Records that are not live come first.

@@ -7,6 +7,7 @@ import type { UseFormReturnType } from "@mantine/form";
 import { LEGACY_SUITES, PORT_MAX, SUITES } from "../api/contract";
 import { Fold } from "../shared/Fold";
 import type { GatewayForm } from "./form";
+import type { FreePools } from "./queries";
 
 const KINDS = [
   { value: "sluice", label: msg`sluice` },
@@ -34,6 +35,13 @@ const VLAN_MAX = 4094;
 const MTU_MIN = 1280;
 
 // Documentation's addresses (RFC 5737) and locally administered MAC addresses.
+/** `isFree`: the field has the prefix that the controller suggests. */
+export function PoolHint({ isFree }: { isFree: boolean }) {
+  return isFree
+    ? t`Devices get their inner addresses from it, and your network routes it to this gateway. Suggested: a private prefix that overlaps no gateway, resource or protected prefix`
+    : t`Devices get their inner addresses from it, and your network routes it to this gateway. Choose a prefix that no other network uses`;
+}
+
 const EXAMPLE = {
   name: "gw-berlin",
   address: "198.51.100.2",
@@ -48,8 +56,19 @@ const EXAMPLE = {
   routes: "10.30.0.0/16 10.20.0.254",
 };
 
-/** `isNew`: the name can be chosen, because no certificate was made for it yet. */
-export function GatewayFields({ form, isNew }: { form: UseFormReturnType<GatewayForm>; isNew: boolean }) {
+/**
+ * `isNew`: the name can be chosen, because no certificate was made for it yet. `free`: the address pools that the controller
+ * suggests.
+ */
+export function GatewayFields({
+  form,
+  isNew,
+  free,
+}: {
+  form: UseFormReturnType<GatewayForm>;
+  isNew: boolean;
+  free?: FreePools | undefined;
+}) {
   // A legacy suite is offered once it is allowed.
   const suites = [...new Set([...SUITES, ...form.values.legacy_suites, form.values.suite])];
   return (
@@ -103,15 +122,17 @@ export function GatewayFields({ form, isNew }: { form: UseFormReturnType<Gateway
           />
         )}
         <TextInput
-          label={t`Addresses of devices`}
-          description={t`Your network routes them to this gateway`}
+          label={t`Address pool`}
+          description={<PoolHint isFree={form.values.pool === free?.pool} />}
           placeholder={EXAMPLE.pool}
           required
           {...fieldOf(form, "pool")}
         />
         <TextInput
-          label={t`IPv6 addresses of devices`}
-          description={t`Optional`}
+          label={t`IPv6 address pool`}
+          description={
+            free?.pool6 ? t`Optional; ${free.pool6} is a free prefix of your own (RFC 4193)` : t`Optional`
+          }
           {...fieldOf(form, "pool6")}
         />
         <Select label={t`Encryption`} data={suites} allowDeselect={false} {...form.getInputProps("suite")} />

@@ -11,6 +11,7 @@ import {
   Stepper,
   Text,
   TextInput,
+  Title,
   VisuallyHidden,
 } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
@@ -20,23 +21,31 @@ import { useState } from "react";
 import { api, body, type Schemas } from "../api/client";
 import { useGateways } from "../live/live";
 import { CopyText } from "../shared/CopyText";
-import { CreateForm, type Created } from "../shared/CreateForm";
+import { CreateForm } from "../shared/CreateForm";
 import { Fold } from "../shared/Fold";
 import { AnchorLink, ButtonLink } from "../shared/links";
+import { Loading } from "../shared/Loading";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
 import { useUnsaved } from "../shared/useUnsaved";
-import { commandOf, placementFaults, progressOf, type Placement, type Progress } from "./joining";
+import { either } from "../shared/words";
+import {
+  copyCommand,
+  commandOf,
+  placementFaults,
+  progressOf,
+  type Placement,
+  type Progress,
+} from "./joining";
+import { PoolHint } from "./GatewayFields";
+import { freePoolsQuery } from "./queries";
 
 type Made = Schemas["GatewayLinkOut"];
 type Form = { gateway: string; pool: string };
 
 const AGAIN_MS = 1500;
-const CREATED: Created<Form> = {
-  initial: { gateway: "", pool: "" },
-  fieldsOf: () => ["gateway", "pool"],
-};
+const FIELDS = () => ["gateway", "pool"];
 
 /** Makes the link with which a computer joins as a gateway, and shows its way from there to online. */
 const STATES: Record<Progress, MessageDescriptor> = {
@@ -48,16 +57,21 @@ const STATES: Record<Progress, MessageDescriptor> = {
 
 export function GatewayJoinPage() {
   const [made, setMade] = useState<Made | null>(null);
+  const free = useQuery({ ...freePoolsQuery, enabled: made === null });
   return (
     <Stack maw={760}>
       <PageHead
         title={t`Add a gateway`}
         about={t`A gateway ends tunnels between the internet and your network. A computer or a virtual machine with one interface is enough.`}
       />
-      {made === null ? (
-        <CreateForm
+      {made !== null ? (
+        <Waiting made={made} onAnew={setMade} />
+      ) : free.isPending ? (
+        <Loading forWhat={t`a free address pool`} />
+      ) : (
+        <CreateForm<Form, Made>
           label={t`Gateway`}
-          created={CREATED}
+          created={{ initial: { gateway: "", pool: free.data?.pool ?? "" }, fieldsOf: FIELDS }}
           submit={t`Make the link`}
           create={(form) => makeLink(form)}
           onCreated={setMade}
@@ -74,8 +88,8 @@ export function GatewayJoinPage() {
                 {...form.getInputProps("gateway")}
               />
               <TextInput
-                label={t`Addresses of devices`}
-                description={t`A prefix that no other network uses; your network routes it to this gateway`}
+                label={t`Address pool`}
+                description={<PoolHint isFree={form.values.pool === free.data?.pool} />}
                 placeholder="10.99.0.0/24"
                 required
                 spellCheck={false}
@@ -94,8 +108,6 @@ export function GatewayJoinPage() {
             </>
           )}
         </CreateForm>
-      ) : (
-        <Waiting made={made} onAnew={setMade} />
       )}
     </Stack>
   );
@@ -128,7 +140,7 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
   useUnsaved(state === "waiting");
   return (
     <Stack gap="lg">
-      {state === "waiting" && <Command link={made.link} />}
+      {state === "waiting" && <Commands link={made.link} install={made.install} />}
       <Stepper
         active={{ expired: 0, waiting: 0, joined: 1, online: 3 }[state]}
         size="sm"
@@ -191,29 +203,25 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
 
 const ANYWHERE: Placement = { publicAddress: "", beside: "", masquerade: false };
 
-function Command({ link }: { link: string }) {
+function Commands({ link, install }: Pick<Made, "link" | "install">) {
   const [placement, setPlacement] = useState(ANYWHERE);
   const place = (changed: Partial<Placement>) => setPlacement({ ...placement, ...changed });
   const faults = placementFaults(placement);
-  const command = commandOf(link, placement);
   return (
-    <Stack gap="xs">
-      <Text size="sm">
-        <Trans>
-          Copy the package culvert-gateway of this release to the computer, and run this line there as root.
-          It shows its plan and asks before it changes anything. The link is good once; it is shown here and
-          kept nowhere.
-        </Trans>
-      </Text>
-      <Code
-        block
-        aria-label={t`Command`}
-        className="mono"
-        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}
-      >
-        {command}
-      </Code>
-      <CopyText value={command} variant="default" style={{ alignSelf: "flex-start" }} />
+    <Stack gap="md">
+      {install === null ? <FromFile /> : <FromRepository install={install} />}
+      <Stack gap="xs">
+        <Title order={2} size="h5">
+          {install === null ? t`2. Install it and join` : t`2. Join`}
+        </Title>
+        <Text size="sm">
+          <Trans>
+            Run this there as root. It shows its plan and asks before it changes anything. The link is good
+            once; it is shown here and kept nowhere.
+          </Trans>
+        </Text>
+        <Command label={t`Command`} text={commandOf(link, placement, install !== null)} />
+      </Stack>
       <Fold
         title={t`Behind a port-forward, beside other services, or without a route`}
         fields={["publicAddress", "beside"]}
@@ -247,5 +255,70 @@ function Command({ link }: { link: string }) {
         </Stack>
       </Fold>
     </Stack>
+  );
+}
+
+function FromFile() {
+  return (
+    <Stack gap="xs">
+      <Title order={2} size="h5">
+        <Trans>1. Copy the package to the computer</Trans>
+      </Title>
+      <Text size="sm">
+        <Trans>
+          The file <code>culvert-gateway_…~SYSTEM_….deb</code> lies beside the controller’s package in the
+          release from which the controller was installed; its name has the computer’s system, as{" "}
+          <code>~deb12</code> for Debian 12. From that folder, with the computer’s address:
+        </Trans>
+      </Text>
+      <Command label={t`Command that copies the package`} text={copyCommand()} />
+      <Text size="xs" c="dimmed">
+        <Trans>
+          With the package culvert-repository on the controller’s host, this page shows a line that downloads
+          it instead.
+        </Trans>
+      </Text>
+    </Stack>
+  );
+}
+
+function FromRepository({ install: { command, systems, key } }: { install: NonNullable<Made["install"]> }) {
+  const names = either(systems);
+  const fingerprint = key.match(/.{4}/g)?.join(" ") ?? key;
+  return (
+    <Stack gap="xs">
+      <Title order={2} size="h5">
+        <Trans>1. Install the package</Trans>
+      </Title>
+      <Text size="sm">
+        <Trans>
+          On the computer, as root, with {names}. The packages come from this controller, and apt upgrades
+          them from then on.
+        </Trans>
+      </Text>
+      <Command label={t`Command that installs the package`} text={command} />
+      <Text size="xs" c="dimmed" className="name">
+        <Trans>
+          The line checks its download. The packages are signed with the key of Culvert’s releases:{" "}
+          {fingerprint}
+        </Trans>
+      </Text>
+    </Stack>
+  );
+}
+
+function Command({ label, text }: { label: string; text: string }) {
+  return (
+    <>
+      <Code
+        block
+        aria-label={label}
+        className="mono"
+        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}
+      >
+        {text}
+      </Code>
+      <CopyText value={text} variant="default" style={{ alignSelf: "flex-start" }} />
+    </>
   );
 }

@@ -69,10 +69,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ...(publicAddress === ""
       ? []
       : [[t`Public address`, <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
-    [
-      t`Addresses of devices`,
-      <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>,
-    ],
+    [t`Address pool`, <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     [t`Encryption`, gateway.suite],
     [t`Controller`, gateway.owner === "" ? t`none` : gateway.owner],
     [t`Last checked`, <TimeSince key="r" at={gateway.reconciled_at} />],

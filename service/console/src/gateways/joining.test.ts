@@ -30,12 +30,20 @@ test("a gateway is online when the controller says so, and not when it has joine
 });
 
 test("the link is quoted for a shell", () => {
-  expect(commandOf("https://vpn:8443/join#a.b", ANYWHERE)).toMatch(/ join 'https:\/\/vpn:8443\/join#a\.b'$/);
+  expect(commandOf("https://vpn:8443/join#a.b", ANYWHERE, true)).toBe(
+    "culvert-gateway join 'https://vpn:8443/join#a.b'",
+  );
+});
+
+test("without a repository the line installs the package from its file", () => {
+  expect(commandOf("LINK", ANYWHERE, false)).toBe(
+    "apt install ./culvert-gateway_*.deb && culvert-gateway join 'LINK'",
+  );
 });
 
 test("the line has the options of the computer's place", () => {
   const placed = { publicAddress: "203.0.113.7", beside: "eth0.10", masquerade: true };
-  expect(commandOf("LINK", placed)).toMatch(
+  expect(commandOf("LINK", placed, true)).toMatch(
     / join --public-address 203\.0\.113\.7 --beside eth0\.10 --masquerade 'LINK'$/,
   );
 });
@@ -43,6 +51,6 @@ test("the line has the options of the computer's place", () => {
 test("a faulty address or interface is named, and left out of the line", () => {
   const faulty = { publicAddress: "203.0.113.256", beside: "eth0; reboot", masquerade: false };
   expect(Object.keys(placementFaults(faulty))).toEqual(["publicAddress", "beside"]);
-  expect(commandOf("LINK", faulty)).toMatch(/ join 'LINK'$/);
+  expect(commandOf("LINK", faulty, true)).toMatch(/ join 'LINK'$/);
   expect(placementFaults(ANYWHERE)).toEqual({});
 });

@@ -26,8 +26,14 @@ export function placementFaults({
   };
 }
 
-/** Quoted, because a shell takes # after a space for a comment, and a link may stand alone in a line that is edited. */
-export function commandOf(link: string, placement: Placement): string {
+/** A folder of a release has a package for each of its systems, whose tags end the versions. */
+export const copyCommand = (): string => t`scp culvert-gateway_*~deb12_*.deb root@ADDRESS:`;
+
+/**
+ * The command that joins; without `isInstalled` it installs the package first, from a file. The link is quoted, because a
+ * shell takes # after a space for a comment, and a link may stand alone in a line that is edited.
+ */
+export function commandOf(link: string, placement: Placement, isInstalled: boolean): string {
   const faults = placementFaults(placement);
   const { publicAddress, beside, masquerade } = placement;
   const options = [
@@ -35,7 +41,8 @@ export function commandOf(link: string, placement: Placement): string {
     ...(beside !== "" && !faults.beside ? [`--beside ${beside}`] : []),
     ...(masquerade ? ["--masquerade"] : []),
   ];
-  return ["apt install ./culvert-gateway_*.deb && culvert-gateway join", ...options, `'${link}'`].join(" ");
+  const install = isInstalled ? [] : ["apt install ./culvert-gateway_*.deb &&"];
+  return [...install, "culvert-gateway join", ...options, `'${link}'`].join(" ");
 }
 
 /** `now` in milliseconds. An expired link is seen before the controller is asked again. */

@@ -1,6 +1,16 @@
 import { queryOptions } from "@tanstack/react-query";
 
-import { api, tagged } from "../api/client";
+import { api, body, tagged, type Schemas } from "../api/client";
+
+export type FreePools = Schemas["FreePoolsOut"];
+
+/** Read anew for each form, and not while the form is open. */
+export const freePoolsQuery = queryOptions({
+  queryKey: ["gateway-enrolments", "free-pools"],
+  queryFn: async () => body(await api.GET("/api/v1/gateway-enrolments/free-pools")),
+  staleTime: Infinity,
+  gcTime: 0,
+});
 
 export const gatewayQuery = (name: string) =>
   queryOptions({

@@ -2,7 +2,7 @@ import "@xyflow/react/dist/base.css";
 
 import { plural } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Box, Group, Paper, Text } from "@mantine/core";
+import { Box, Group, Paper, Text, Tooltip } from "@mantine/core";
 import { IconDeviceLaptop, IconServer2, IconWorld } from "@tabler/icons-react";
 import { Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
 import { useLayoutEffect, useMemo, useRef, useState, type RefObject } from "react";
@@ -11,16 +11,19 @@ import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useNow } from "../shared/useNow";
 import { age, rate } from "../shared/words";
-import { layout, type Column, type Named, type Spot } from "./layout";
+import { layout, partsOf, type Column, type Named, type Spot } from "./layout";
 
 const ICONS = { device: IconDeviceLaptop, gateway: IconServer2, resource: IconWorld };
 const PLACE: Record<Column, number> = { device: 0, gateway: 0.5, resource: 1 };
 const COLOURS = { online: "culvert", offline: "red", draining: "yellow", idle: "gray" };
 const WIDEST_PX = 230;
 const LABELLED_PX = 700;
-const WIDTH = (whole: number) => Math.min(WIDEST_PX, Math.max(96, whole * 0.28));
+// On a narrower map a card has two lines for a name, and two for what is said of it.
+const NARROW_PX = 480;
+const WIDTH = (whole: number) => Math.min(WIDEST_PX, whole * (whole < NARROW_PX ? 0.31 : 0.28));
+const HEIGHTS_PX = { wide: { card: 52, row: 68 }, narrow: { card: 80, row: 92 } };
 
-type SpotNode = Node<Spot & Record<string, unknown>, "spot">;
+type SpotNode = Node<Spot & { isNarrow: boolean } & Record<string, unknown>, "spot">;
 
 export function LiveMap({
   tunnels,
@@ -37,19 +40,21 @@ export function LiveMap({
   const ref = useRef<HTMLDivElement>(null);
   const width = useWidth(ref);
   const now = useNow();
+  const isNarrow = width < NARROW_PX;
+  const heights = isNarrow ? HEIGHTS_PX.narrow : HEIGHTS_PX.wide;
   const { spots, spans, height, left } = useMemo(
-    () => layout(tunnels, gateways, rates, resources),
-    [tunnels, gateways, rates, resources],
+    () => layout(tunnels, gateways, rates, resources, heights.row),
+    [tunnels, gateways, rates, resources, heights],
   );
   const nodes = spots.map((spot): SpotNode => {
     const wide = WIDTH(width);
     return {
       id: spot.id,
       type: "spot",
-      data: { ...spot },
+      data: { ...spot, isNarrow },
       position: { x: PLACE[spot.column] * (width - wide), y: spot.y },
       width: wide,
-      height: 52,
+      height: heights.card,
       ariaLabel: `${spot.column} ${spot.title} ${spot.about}`,
     };
   });
@@ -131,48 +136,76 @@ function useWidth(ref: RefObject<HTMLElement | null>): number {
 
 function SpotCard({ data }: NodeProps<SpotNode>) {
   const Icon = ICONS[data.column];
+  const Words = data.isNarrow ? NameInParts : NameInLine;
   return (
-    <Paper
-      withBorder
-      h="100%"
-      px="sm"
-      shadow="xs"
-      {...(data.state === "idle" && { bg: "transparent" })}
-      bd={
-        data.state === "online" || data.state === "idle"
-          ? undefined
-          : `1px solid var(--mantine-color-${COLOURS[data.state]}-filled)`
-      }
+    <Tooltip
+      label={[data.title, data.about].filter(Boolean).join(", ")}
+      // A mouse shows the titles of the texts.
+      events={{ hover: false, focus: false, touch: true }}
+      multiline
+      maw={300}
     >
-      {data.column !== "device" && <Hook type="target" at={Position.Left} />}
-      <Group gap="xs" wrap="nowrap" h="100%">
-        <Text c={COLOURS[data.state]} lh={0} visibleFrom="xs">
-          <Icon size={20} stroke={1.6} />
-        </Text>
-        <Box miw={0}>
-          <Text
-            size="sm"
-            fw={data.state === "idle" ? 400 : 550}
-            {...(data.state === "idle" && { c: "dimmed" })}
-            className="ellipsis"
-            title={data.title}
-          >
-            {data.title}
-          </Text>
-          {data.about !== "" && (
-            <Text
-              size="xs"
-              c={data.state === "offline" ? "red" : "dimmed"}
-              className="ellipsis"
-              title={data.about}
-            >
-              {data.about}
+      <Paper
+        withBorder
+        h="100%"
+        px={data.isNarrow ? 6 : "sm"}
+        shadow="xs"
+        // The map leaves its nodes no pointer.
+        style={{ pointerEvents: "all" }}
+        {...(data.state === "idle" && { bg: "transparent" })}
+        bd={
+          data.state === "online" || data.state === "idle"
+            ? undefined
+            : `1px solid var(--mantine-color-${COLOURS[data.state]}-filled)`
+        }
+      >
+        {data.column !== "device" && <Hook type="target" at={Position.Left} />}
+        <Group gap="xs" wrap="nowrap" h="100%">
+          {!data.isNarrow && (
+            <Text c={COLOURS[data.state]} lh={0}>
+              <Icon size={20} stroke={1.6} />
             </Text>
           )}
-        </Box>
-      </Group>
-      {data.column !== "resource" && <Hook type="source" at={Position.Right} />}
-    </Paper>
+          <Box miw={0}>
+            <Text
+              component="div"
+              size={data.isNarrow ? "xs" : "sm"}
+              fw={data.state === "idle" ? 400 : 550}
+              {...(data.state === "idle" && { c: "dimmed" })}
+            >
+              <Words text={data.title} />
+            </Text>
+            {data.about !== "" && (
+              <Text component="div" size="xs" c={data.state === "offline" ? "red" : "dimmed"}>
+                <Words text={data.about} />
+              </Text>
+            )}
+          </Box>
+        </Group>
+        {data.column !== "resource" && <Hook type="source" at={Position.Right} />}
+      </Paper>
+    </Tooltip>
+  );
+}
+
+function NameInLine({ text }: { text: string }) {
+  return (
+    <div className="ellipsis" title={text}>
+      {text}
+    </div>
+  );
+}
+
+/** Two lines at most. They break after a dot, a hyphen or a space; a longer part is elided. */
+function NameInParts({ text }: { text: string }) {
+  return (
+    <Text component="div" inherit lineClamp={2}>
+      {partsOf(text).map((part, at) => (
+        <span key={at} className="ellipsis part" title={text}>
+          {part}
+        </span>
+      ))}
+    </Text>
   );
 }
 

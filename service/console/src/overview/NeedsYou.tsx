@@ -4,14 +4,13 @@ import { Group, Paper, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import { IconAlertTriangle, IconBell, IconChevronRight, IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 
-import { useDns, useGateways, type DnsRow, type Zone } from "../live/live";
+import { isZone } from "../dns/records";
+import { useDns, useGateways } from "../live/live";
 import { controllerQuery } from "../settings/queries";
 import { AnchorLink } from "../shared/links";
 import { useNow } from "../shared/useNow";
 import { deniedSince, needsOf, type Need } from "./needs";
 import { brokenQuery, hoursQuery, pendingQuery, unusedQuery } from "./queries";
-
-const isZone = (row: DnsRow): row is Zone => "origin" in row;
 
 export function NeedsYou() {
   const now = useNow();

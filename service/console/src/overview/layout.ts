@@ -46,7 +46,7 @@ export interface Layout {
   left: number;
 }
 
-export const ROW_PX = 68;
+const ROW_PX = 68;
 const SHOWN_MAX = 24;
 const NOTHING: Rows<Rate> = new Map();
 
@@ -55,6 +55,7 @@ export function layout(
   gateways: readonly Gateway[],
   rates: Rows<Rate> = NOTHING,
   known: readonly Named[] = [],
+  rowPx = ROW_PX,
 ): Layout {
   const newest = [...tunnels].sort((a, b) => b.opened_at.localeCompare(a.opened_at));
   const devices = firstOf(newest, ({ device_id }) => device_id);
@@ -100,16 +101,19 @@ export function layout(
     found.map((spot, at) => ({
       ...spot,
       column: column as Column,
-      y: (at + (longest - found.length) / 2) * ROW_PX,
+      y: (at + (longest - found.length) / 2) * rowPx,
     })),
   );
   return {
     spots,
     spans: spansOf(drawn, rates),
-    height: longest * ROW_PX,
+    height: longest * rowPx,
     left: devices.left + resources.left,
   };
 }
+
+/** A name's parts, after which a line may break: "gw-", "berlin". */
+export const partsOf = (text: string): string[] => text.match(/[^.\s-]*[.\s-]+|[^.\s-]+$/g) ?? [];
 
 function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" | "column"> {
   const { name, state, reason, draining_since, tunnels } = gateway;

@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import {
   Group,
@@ -12,19 +12,25 @@ import {
   TextInput,
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
-import type { ChangeEventHandler } from "react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import type { ChangeEventHandler, ReactNode } from "react";
 
 import { IDLE_MAX, SUITES } from "../api/contract";
+import { managedZonesQuery, type Managed } from "../dns/queries";
 import { useGateways } from "../live/live";
 import { Fold } from "../shared/Fold";
+import { AnchorLink } from "../shared/links";
 import { NamesField } from "../shared/NamesField";
 import { REKEY_FIELDS } from "../shared/rekey";
 import { RekeyFields } from "../shared/RekeyFields";
-import { WEIGHT, type ResourceForm } from "./form";
+import { both } from "../shared/words";
+import { isOutside, WEIGHT, zoneNames, type ResourceForm } from "./form";
 import { TargetRows } from "./TargetRows";
 
+const EXAMPLE = "corp.example";
 const SELDOM = ["suite", "idle_seconds", ...REKEY_FIELDS];
 const WEIGHT_MAX = 1000;
+const ZONES_SHOWN = 5;
 
 export function ResourceFields({
   form,
@@ -36,19 +42,29 @@ export function ResourceFields({
   isNew?: boolean;
 }) {
   const gateways = useGateways().rows;
-  const fqdn = form.getInputProps("fqdn") as { onChange: ChangeEventHandler<HTMLInputElement> };
+  const { data: found, hasNextPage } = useInfiniteQuery(managedZonesQuery);
+  const zones = found?.pages.flatMap(({ rows }) => rows);
+  const fqdn = form.getInputProps("fqdn") as {
+    onChange: ChangeEventHandler<HTMLInputElement>;
+    error?: ReactNode;
+  };
+  const isRefused = fqdn.error !== undefined && fqdn.error !== null;
   return (
     <Stack gap="lg">
       <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
         <TextInput
           label={t`Name that people open`}
-          description={t`Fully qualified; *.dev.corp.example covers every name below`}
-          placeholder="wiki.corp.example"
+          description={<NameHint zones={zones} areMore={hasNextPage} />}
+          placeholder={`wiki.${zones === undefined ? EXAMPLE : (zoneNames(zones)[0] ?? EXAMPLE)}`}
           required
           spellCheck={false}
           autoCapitalize="none"
           miw={240}
           {...fqdn}
+          {...(isRefused &&
+            zones !== undefined &&
+            !hasNextPage &&
+            isOutside(form.values.fqdn, zones) && { error: <Outside name={form.values.fqdn} /> })}
           onChange={(event) => {
             fqdn.onChange(event);
             onFqdn?.(event.currentTarget.value);
@@ -130,6 +146,58 @@ export function ResourceFields({
         <RekeyFields form={form} />
       </Fold>
     </Stack>
+  );
+}
+
+/** `zones` undefined: not known yet. */
+function NameHint({
+  zones,
+  areMore,
+}: {
+  zones: readonly Managed[] | undefined;
+  /** Whether there are zones besides these. */
+  areMore: boolean;
+}) {
+  if (zones?.length === 0)
+    return (
+      <Trans>
+        A full name, in a zone of yours. Culvert has no zone yet: <ToZones>add a zone</ToZones> first.
+      </Trans>
+    );
+  const names = zoneNames(zones ?? []);
+  const shown = names.slice(0, ZONES_SHOWN);
+  const left = names.length - shown.length;
+  const listed = both([...shown, ...(areMore ? [t`many more`] : left > 0 ? [t`${left} more`] : [])]);
+  const example = `*.dev.${names[0] ?? EXAMPLE}`;
+  return (
+    <>
+      <Trans>A full name; {example} covers every name below.</Trans>
+      <br />
+      {names.length > 0 && (
+        <span className="name">
+          {plural(names.length, { one: `Zone: ${listed}`, other: `Zones: ${listed}` })}
+        </span>
+      )}
+    </>
+  );
+}
+
+function Outside({ name }: { name: string }) {
+  return (
+    <span className="name">
+      <Trans>
+        {name} is in none of the zones. Change the name, or <ToZones>add a zone</ToZones>.
+      </Trans>
+    </span>
+  );
+}
+
+/** In a new tab, so that the form stays as it is; it reads the zones again when the person comes back. */
+function ToZones({ children }: { children?: ReactNode }) {
+  return (
+    <AnchorLink to="/dns" target="_blank" inherit underline="always">
+      {children}
+    </AnchorLink>
   );
 }
 

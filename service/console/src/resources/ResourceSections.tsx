@@ -5,7 +5,7 @@ import { Badge, Group, Stack, Text, Title } from "@mantine/core";
 
 import { Grants } from "../access/Grants";
 import { api, page, type Schemas } from "../api/client";
-import { COLOURS, STATE_NAMES } from "../dns/records";
+import { COLOURS, isZone, recordWords, STATE_NAMES } from "../dns/records";
 import { useDns, type DnsRow, type Published } from "../live/live";
 import { say } from "../locale/language";
 import { AnchorLink } from "../shared/links";
@@ -21,6 +21,7 @@ const isRecord = (row: DnsRow): row is Published => "type" in row;
 export function ResourceDns({ fqdn }: { fqdn: string }) {
   const { rows } = useDns();
   if (rows === null) return null;
+  const zones = [...rows.values()].filter(isZone);
   const records = [...rows.values()].filter(isRecord).filter(({ name }) => name === fqdn);
   return (
     <section aria-label={t`DNS`}>
@@ -40,10 +41,12 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
                   {say(STATE_NAMES[state])}
                 </Badge>
                 <Text size="sm" className="name">
-                  {zone === "" ? type : t`${type} in ${zone}`}
+                  {recordWords({ type, zone }, zones)}
                 </Text>
-                <Text span c="dimmed">
-                  <TimeSince at={updated_at} />
+                <Text span size="sm" c="dimmed">
+                  <Trans>
+                    changed <TimeSince at={updated_at} />
+                  </Trans>
                 </Text>
               </Group>
               {message !== null && (

@@ -3,10 +3,10 @@ import { Select, TextInput } from "@mantine/core";
 
 import { sayOptions } from "../locale/language";
 import { FormRows, type Holder } from "../shared/FormRows";
-import { NO_TARGET, type TargetRow } from "./target";
+import { hasPorts, NO_TARGET, type TargetRow } from "./target";
 
 const PROTOCOLS = [
-  { value: "any", label: msg`Everything` },
+  { value: "any", label: msg`All protocols` },
   { value: "tcp", label: "TCP" },
   { value: "udp", label: "UDP" },
   { value: "icmp", label: "ICMP" },
@@ -36,10 +36,12 @@ export function TargetRows({
       of={of}
       blank={NO_TARGET}
       add={rows.length > 0 ? t`Another address` : t`Add an address`}
+      isLabelled
     >
       {(target, at) => (
         <>
           <TextInput
+            {...(at === 0 && { label: t`Address or prefix` })}
             aria-label={t`Address or prefix ${at + 1}` + of}
             placeholder="10.20.0.10"
             required
@@ -48,14 +50,16 @@ export function TargetRows({
             {...form.getInputProps(`${path}.${at}.prefix`)}
           />
           <Select
+            {...(at === 0 && { label: t`Protocol` })}
             aria-label={t`Protocol ${at + 1}` + of}
             data={sayOptions(PROTOCOLS)}
             allowDeselect={false}
-            w={132}
+            w={152}
             {...form.getInputProps(`${path}.${at}.protocol`)}
           />
-          {(target.protocol === "tcp" || target.protocol === "udp") && (
+          {hasPorts(target) && (
             <TextInput
+              {...(at === 0 && { label: t`Ports` })}
               aria-label={t`Ports ${at + 1}` + of}
               placeholder={t`All ports; or 443, 8000-8100`}
               flex={1}

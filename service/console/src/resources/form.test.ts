@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { differences } from "../shared/differences";
-import { fieldsOf, formOf, NEW, resourceOf } from "./form";
+import { fieldsOf, formOf, isOutside, NEW, resourceOf, zoneNames } from "./form";
 import type { Resource } from "./queries";
 import { rowOf, shown, targetOf } from "./target";
 
@@ -19,6 +19,19 @@ const WIKI: Resource = {
   suite: "chacha20-poly1305",
   created_at: "2026-01-31T09:00:00Z",
 };
+
+test("a name is outside of the zones unless it is in one of them, however that is written", () => {
+  const zones = [
+    { name: "dev.corp.example", display_name: "dev.corp.example" },
+    { name: "xn--bcher-kva.example", display_name: "bücher.example" },
+  ];
+  expect(zoneNames(zones)).toEqual(["bücher.example", "dev.corp.example"]);
+  for (const name of ["Wiki.dev.corp.example.", "*.dev.corp.example", "a.bücher.example", "dev.corp.example"])
+    expect(isOutside(name, zones)).toBe(false);
+  for (const name of ["wiki.corp.example", "xdev.corp.example"]) expect(isOutside(name, zones)).toBe(true);
+  // The controller says that a name of one part is no full name.
+  expect(isOutside("wiki", zones)).toBe(false);
+});
 
 test("an unchanged form makes the same resource", () => {
   const { created_at, display_name } = WIKI;

@@ -1,5 +1,6 @@
 /** A resource as its form has it, and back. Pure. */
 import { t } from "@lingui/core/macro";
+import type { Managed } from "../dns/queries";
 import { NEW_REKEY, REKEY_FIELDS, type RekeyForm } from "../shared/rekey";
 import type { Resource, ResourceIn } from "./queries";
 import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
@@ -36,6 +37,17 @@ export const NEW: ResourceForm = {
   weighted: false,
   weights: {},
 };
+
+/** The zones as people read them, those with the shortest names first. */
+export const zoneNames = (zones: readonly Pick<Managed, "display_name">[]): string[] =>
+  zones.map(({ display_name }) => display_name).toSorted((a, b) => a.length - b.length || a.localeCompare(b));
+
+/** Whether a whole name is known to be in none of the zones. */
+export function isOutside(fqdn: string, zones: readonly Pick<Managed, "name" | "display_name">[]): boolean {
+  const name = fqdn.normalize("NFKC").trim().toLowerCase().replace(/\.$/, "");
+  const spellings = zones.flatMap(({ name: encoded, display_name }) => [encoded, display_name]);
+  return name.includes(".") && !spellings.some((zone) => name === zone || name.endsWith(`.${zone}`));
+}
 
 /** Checks that need no controller. */
 export const VALIDATE = {

@@ -22,10 +22,12 @@ export function rowOf({ prefix, protocol = "any", ports = [] }: Target): TargetR
   return { prefix, protocol, ports: ports.join(", ") };
 }
 
-export function targetOf({ prefix, protocol, ports }: TargetRow): Target {
-  const typed = ports.split(/[\s,]+/).filter((port) => port !== "");
-  const hasPorts = protocol === "tcp" || protocol === "udp";
-  return { prefix: prefix.trim(), protocol, ports: hasPorts ? typed : [] };
+export const hasPorts = ({ protocol }: Pick<TargetRow, "protocol">): boolean =>
+  protocol === "tcp" || protocol === "udp";
+
+export function targetOf(row: TargetRow): Target {
+  const typed = row.ports.split(/[\s,]+/).filter((port) => port !== "");
+  return { prefix: row.prefix.trim(), protocol: row.protocol, ports: hasPorts(row) ? typed : [] };
 }
 
 /** A target in a line: "10.20.0.10 tcp 443". A single host has no prefix length. */

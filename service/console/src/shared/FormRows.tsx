@@ -11,6 +11,8 @@ export interface Holder<Row> {
   errors: Record<string, ReactNode>;
 }
 
+const LABEL_PX = 22;
+
 /** `number` counts from 1. */
 const removal = (one: string, number: number): string => t`Remove ${one} ${number}`;
 
@@ -23,6 +25,7 @@ export function FormRows<Row>({
   one,
   of = "",
   align = "flex-start",
+  isLabelled = false,
   blank,
   add,
   beside,
@@ -37,6 +40,8 @@ export function FormRows<Row>({
   /** The rows' owner, on a page with several groups of rows. */
   of?: string;
   align?: NonNullable<GroupProps["align"]>;
+  /** The first row's fields have labels above them. */
+  isLabelled?: boolean;
   /** A new row. */
   blank: Row;
   /** The button's text. */
@@ -55,6 +60,7 @@ export function FormRows<Row>({
               variant="subtle"
               color="gray"
               size="lg"
+              {...(isLabelled && at === 0 && { mt: LABEL_PX })}
               aria-label={removal(one, at + 1) + of}
               onClick={() => form.removeListItem(path, at)}
             >

@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { CloseButton, Group, Paper, Progress, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { IconCheck } from "@tabler/icons-react";
@@ -6,8 +6,9 @@ import { useState } from "react";
 
 import { say } from "../locale/language";
 import { useMayWrite } from "../session/session";
-import { nextOf, stateOf, stepsOf, type Step } from "./steps";
+import { nextOf, stateOf, stepsOf, type ShownStep } from "./steps";
 import { useHappened, useOld } from "./useHappened";
+import { both } from "../shared/words";
 import { ButtonLink } from "../shared/links";
 
 /** The way from an empty controller to the first opened page, for those with write access, until finished or dismissed. */
@@ -48,12 +49,10 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
       </Group>
       <Progress value={(100 * done) / steps.length} mb="md" aria-label={t`First steps done`} />
       <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: "none" }}>
-        {steps.map(({ isDone, ...step }, at) => (
+        {steps.map((step) => (
           <WizardStep
             key={step.what}
             step={step}
-            number={at + 1}
-            isDone={isDone}
             isNext={state === "begun" && nextOf(happened)?.what === step.what}
           />
         ))}
@@ -63,16 +62,13 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
 }
 
 function WizardStep({
-  step: { title, how, act, to },
-  number,
-  isDone,
+  step: { number, title, how, act, to, isDone, missing },
   isNext,
 }: {
-  step: Step;
-  number: number;
-  isDone: boolean;
+  step: ShownStep;
   isNext: boolean;
 }) {
+  const steps = both(missing.map(String));
   return (
     <Group component="li" wrap="nowrap" align="flex-start" gap="sm" data-done={isDone}>
       <ThemeIcon
@@ -94,9 +90,17 @@ function WizardStep({
               {say(how)}
             </Text>
           )}
+          {!isDone && missing.length > 0 && (
+            <Text size="sm" c="dimmed">
+              {plural(missing.length, {
+                one: `Needs step ${steps} first`,
+                other: `Needs steps ${steps} first`,
+              })}
+            </Text>
+          )}
         </div>
-        {isNext && (
-          <ButtonLink to={to} size="compact-sm" variant="light">
+        {!isDone && missing.length === 0 && (
+          <ButtonLink to={to} size="compact-sm" variant={isNext ? "light" : "default"}>
             {say(act)}
           </ButtonLink>
         )}

@@ -23,6 +23,21 @@ test("the next step is the first that has not happened", () => {
   expect(nextOf({ ...NOTHING, invited: true, gateway: true })?.what).toBe("resource");
 });
 
+test("a step names the steps that it needs and that have not happened", () => {
+  const missing = (happened: Happened) =>
+    Object.fromEntries(stepsOf(happened).map((step) => [step.what, step.missing]));
+  expect(missing(NOTHING)).toEqual({
+    gateway: [],
+    resource: [1],
+    record: [],
+    invited: [],
+    allowed: [2],
+    opened: [1, 2, 4, 5],
+  });
+  expect(missing({ ...NOTHING, gateway: true, invited: true })["opened"]).toEqual([2, 5]);
+  expect(stepsOf({ ...NOTHING, opened: true }).every((step) => step.missing.length === 0)).toBe(true);
+});
+
 test("an installation in use is finished, also without its gateway or its record", () => {
   expect(stateOf({ ...NOTHING, opened: true }, false)).toBe("finished");
   expect(stateOf({ ...NOTHING, record: null, opened: true }, false)).toBe("finished");

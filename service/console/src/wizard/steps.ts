@@ -20,6 +20,8 @@ export interface Step {
   /** The instruction. */
   how: Text;
   act: Text;
+  /** The steps without which this one cannot be done. */
+  needs: readonly (keyof Happened)[];
   to: NonNullable<LinkProps["to"]>;
 }
 
@@ -29,6 +31,7 @@ export const STEPS: readonly Step[] = [
     title: msg`A gateway is connected`,
     how: msg`Add the gateway of a site: one line makes a computer join.`,
     act: msg`Add a gateway`,
+    needs: [],
     to: "/gateways/join",
   },
   {
@@ -36,6 +39,7 @@ export const STEPS: readonly Step[] = [
     title: msg`A resource is added`,
     how: msg`Publish the first name behind the gateway, such as wiki.corp.example.`,
     act: msg`Add a resource`,
+    needs: ["gateway"],
     to: "/resources/new",
   },
   {
@@ -43,6 +47,7 @@ export const STEPS: readonly Step[] = [
     title: msg`The resource’s DNS record is live`,
     how: msg`Add your zone on the DNS page, with its name server and key; Culvert writes the record into it.`,
     act: msg`Open DNS`,
+    needs: [],
     to: "/dns",
   },
   {
@@ -50,6 +55,7 @@ export const STEPS: readonly Step[] = [
     title: msg`A person is invited`,
     how: msg`Send a person the link that enrols their computer.`,
     act: msg`Open People`,
+    needs: [],
     to: "/people",
   },
   {
@@ -57,6 +63,7 @@ export const STEPS: readonly Step[] = [
     title: msg`A person may open the resource`,
     how: msg`Choose the people in the resource; until then it is refused to everybody.`,
     act: msg`Open Resources`,
+    needs: ["resource"],
     to: "/resources",
   },
   {
@@ -64,21 +71,35 @@ export const STEPS: readonly Step[] = [
     title: msg`The first name is opened`,
     how: msg`The person opens the name in a browser; there is no “connect” button.`,
     act: msg`See what happens`,
+    needs: ["gateway", "resource", "invited", "allowed"],
     to: "/activity",
   },
 ];
 
 export type State = "unknown" | "begun" | "finished";
 
+export interface ShownStep extends Step {
+  number: number;
+  isDone: boolean;
+  /** The numbers of the steps that it needs, which have not happened. */
+  missing: number[];
+}
+
 /**
  * The steps of this installation. An opened page needed each step before it, whatever is left of them now, but no record:
  * a controller without a zone publishes none.
  */
-export function stepsOf(happened: Happened): readonly (Step & { isDone: boolean })[] {
+export function stepsOf(happened: Happened): readonly ShownStep[] {
   const isShown = ({ what }: Step) => what !== "record" || happened.record === true || !happened.opened;
-  return STEPS.filter(isShown).map((step) => ({
+  const isDone = (what: keyof Happened) => happened.opened === true || happened[what] === true;
+  const shown = STEPS.filter(isShown);
+  return shown.map((step, at) => ({
     ...step,
-    isDone: happened.opened === true || happened[step.what] === true,
+    number: at + 1,
+    isDone: isDone(step.what),
+    missing: shown.flatMap(({ what }, place) =>
+      step.needs.includes(what) && !isDone(what) ? [place + 1] : [],
+    ),
   }));
 }
 
