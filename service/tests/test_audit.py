@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import long_log
 import pytest
@@ -282,6 +283,30 @@ async def test_pages_hold_every_line_once_in_order(world: World) -> None:
     for bad in ("limit=501", "limit=0", "cursor=nonsense", "cursor=WzFd", "cursor=WyJ4IiwxLDFd", "since=now"):
         answer = await world.admin.get(f"/api/v1/audit?{bad}")
         assert (answer.status_code, answer.json()["reason"]) == (422, "REQUEST_INVALID"), bad
+
+
+async def test_a_part_of_a_name_finds_the_lines_that_mention_it(world: World, switch: Switch) -> None:
+    await world.rest("PUT", "/users/alice", {"email": "a@corp.example", "display_name": "Alice Winterbottom"})
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    await world.rest("POST", "/users", {"name": "bob_x", "email": "b@corp.example"})
+
+    async def acts(q: str) -> set[tuple[str, str]]:
+        found = await world.rest("GET", f"/audit?limit=500&q={quote(q)}")
+        return {(line["action"], line["object"].partition("/")[0]) for line in found}
+
+    opened = ("tunnel.open", "tunnel")
+    # The person's name, the device's and the resource's, each by a part and in any case.
+    for part in ("interbott", "LIC", "apto", "iki.cor"):
+        assert opened in await acts(part), part
+    assert ("user.create", "user") in await acts("INTERBOTT")
+    assert ("resource.create", "resource") in await acts("iki.cor")
+    assert await acts("ob_") == {("user.create", "user")}
+    # Neither an id nor a detail's name is a name that a person searches for.
+    assert device.id not in {line["object"] for line in await world.rest("GET", "/audit?q=o%25b")}
+    assert await acts(device.id[:8]) == set()
+    assert await acts("gateway_") == set()
 
 
 def check_chains(lines: Sequence[dict[str, Any]]) -> None:

@@ -257,6 +257,15 @@ async def test_the_log_is_filtered_by_a_reason_that_is_chosen(world: World, runn
         await expect(lines).to_contain_text("wiki.corp.example")
         assert "reason=NAME_UNKNOWN" in page.url
         await shown.picture("activity-reason")
+        # A part of a name is enough, and the address keeps it.
+        await shown.open("activity")
+        await page.get_by_role("textbox", name="Search people, devices").fill("iki.COR")
+        await expect(page.get_by_text("laptop of alice was refused")).to_be_visible()
+        await expect(lines).to_have_count(1)
+        assert "q=iki.COR" in page.url
+        await shown.picture("activity-search")
+        await page.get_by_role("textbox", name="Search people, devices").fill("nobody")
+        await expect(page.get_by_text("The search takes a part of a name")).to_be_visible()
         # A reason that the list lacks is shown as the log has it.
         await shown.open("activity?reason=RATE_LIMITED")
         await expect(page.get_by_role("combobox", name="Reason")).to_have_value("RATE_LIMITED")

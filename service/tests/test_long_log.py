@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
 import socket
 import ssl
@@ -15,7 +16,7 @@ from culvert_proto import Reason
 from culvert_service.audit import export
 from culvert_service.audit.line import CHAINS
 from culvert_service.audit.log import CONTROLLER, Line
-from culvert_service.audit.repository import BATCH
+from culvert_service.audit.repository import BATCH, SEARCHED_MAX
 from culvert_service.audit.transaction import begin
 from culvert_service.operation.commands import verify
 from sqlalchemy import text
@@ -46,6 +47,25 @@ async def test_every_batch_is_verified_over_rest_and_on_the_command_line(
         await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER USER"))
     broken = (await world.rest("GET", "/audit/verification"))["broken"]
     assert (broken["chain"], broken["seq"]) == (7, 2 * BATCH + 1)
+
+
+async def test_a_search_reads_a_bounded_number_of_lines_and_goes_on(world: World) -> None:
+    await world.rest(
+        "POST", "/users", {"name": "zoe", "email": "z@corp.example", "display_name": "Zoë Winter"}
+    )
+    await long_log.fill(world.database, 2 * SEARCHED_MAX // CHAINS)
+    url, pages = "/api/v1/audit?q=%C3%AB%20wint", list[list[str]]()
+    while url:
+        answer = await world.admin.get(url)
+        assert answer.elapsed < datetime.timedelta(seconds=5)
+        pages.append([line["object"] for line in answer.json()])
+        url = answer.links.get("next", {}).get("url", "")
+    assert pages == [[], [], ["user/zoe"]]
+    # What many lines have fills pages, as any list does.
+    full = await world.admin.get("/api/v1/audit?q=iki&limit=5")
+    further = await world.admin.get(full.links["next"]["url"])
+    lines = [(line["chain"], line["seq"]) for line in full.json() + further.json()]
+    assert (len(lines), len(set(lines))) == (10, 10)
 
 
 async def test_the_export_has_every_batch_and_proves_itself(world: World) -> None:

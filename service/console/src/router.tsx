@@ -228,6 +228,7 @@ const activityRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/activity",
   validateSearch: (search) => ({
+    ...text(search, "q"),
     ...text(search, "actor"),
     ...text(search, "person"),
     ...text(search, "action"),

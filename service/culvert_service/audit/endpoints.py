@@ -43,8 +43,11 @@ def _filter(
     since: Moment | None = None,
     until: Moment | None = None,
     person: Annotated[_Text, Query(description="The login name: only lines of this person's devices")] = None,
+    q: Annotated[
+        _Text, Query(description="A part of a name of a person, a device, a resource or an actor")
+    ] = None,
 ) -> Filter:
-    return Filter(actor, action, object, outcome, reason, since, until, person)
+    return Filter(actor, action, object, outcome, reason, since, until, person, q)
 
 
 def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> APIRouter:
@@ -58,10 +61,15 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
         which: Annotated[Filter, Depends(_filter)],
         sort: Literal["at", "-at"] = "-at",
     ) -> list[NamedLineOut]:
+        """With `q` a page can have fewer lines than its limit, or none, and a next page all the same: a search reads a
+        bounded number of lines for each page.
+        """
         cut, falling = page.by(datetime.datetime, int, int), sort == "-at"
         async with database() as session:
-            found = await repository.by_time(session, which, cut, falling=falling)
+            found, end = await repository.by_time(session, which, cut, falling=falling)
             shown = page.cut(found, lambda line: (line.at, line.chain, line.seq))
+            if end is not None:
+                page.go_on(end)
             return await name_lines(session, shown, asked_language(request))
 
     @routes.get("/verification", summary="Check the whole audit log")

@@ -89,9 +89,13 @@ class Page:
         """The page's rows; sets the Link header if there is a next page. `place`: a row's values of the sort columns."""
         shown = list(rows[: self._limit])
         if len(rows) > self._limit:
-            url = self._request.url.include_query_params(cursor=_encode(place(shown[-1])))
-            self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+            self.go_on(place(shown[-1]))
         return shown
+
+    def go_on(self, place: tuple[Key, ...]) -> None:
+        """Set the Link header: the next page begins after this place."""
+        url = self._request.url.include_query_params(cursor=_encode(place))
+        self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
 @dataclass(frozen=True, slots=True)

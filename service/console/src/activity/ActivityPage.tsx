@@ -15,6 +15,7 @@ import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
+import { SearchField } from "../shared/SearchField";
 import { ChainVerification } from "./ChainVerification";
 import { listActs, listReasons, questionOf, sentenceOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
@@ -68,6 +69,13 @@ export function ActivityPage() {
         </Button>
       </PageHead>
       <ChainVerification />
+      <Group mb="md">
+        <SearchField
+          label={t`Search people, devices, resources`}
+          value={filter.q ?? ""}
+          onSearch={(q) => show({ q })}
+        />
+      </Group>
       <Group mb="md" align="flex-end">
         <Autocomplete
           label={t`Person`}
@@ -159,7 +167,7 @@ export function ActivityPage() {
                 </Button>
               }
             >
-              <Trans>Names, actions and objects must match in full.</Trans>
+              <Trans>The search takes a part of a name; person, actor and object must match in full.</Trans>
             </EmptyList>
           ) : (
             <EmptyList icon={<IconHistory />} title={t`Nothing has happened yet`}>

@@ -4,6 +4,8 @@ import { pages, type Pages } from "../shared/pages";
 export type Line = Schemas["NamedLineOut"];
 
 export interface Filter {
+  /** A part of a name. */
+  q?: string;
   actor?: string;
   /** The login name: the lines of this person's devices. */
   person?: string;
@@ -40,7 +42,8 @@ function midnight(day: string | undefined, later: number): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }
 
+/** A search is costly for the controller: it is not repeated with each line that is written. */
 export const linesQuery = (filter: Filter): Pages<Line> =>
-  pages(["audit", "list", filter], async (part) =>
+  pages([filter.q === undefined ? "audit" : "search", "list", filter], async (part) =>
     page(await api.GET("/api/v1/audit", { params: { query: { ...asked(filter), ...part } } })),
   );

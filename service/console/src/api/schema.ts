@@ -176,7 +176,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the audit log, newest first unless sorted otherwise */
+        /**
+         * List the audit log, newest first unless sorted otherwise
+         * @description With `q` a page can have fewer lines than its limit, or none, and a next page all the same: a search reads a
+         *     bounded number of lines for each page.
+         */
         get: operations["list_lines_api_v1_audit_get"];
         put?: never;
         post?: never;
@@ -4852,6 +4856,8 @@ export interface operations {
                 until?: string | null;
                 /** @description The login name: only lines of this person's devices */
                 person?: string | null;
+                /** @description A part of a name of a person, a device, a resource or an actor */
+                q?: string | null;
             };
             header?: never;
             path?: never;
@@ -4891,6 +4897,8 @@ export interface operations {
                 until?: string | null;
                 /** @description The login name: only lines of this person's devices */
                 person?: string | null;
+                /** @description A part of a name of a person, a device, a resource or an actor */
+                q?: string | null;
             };
             header?: never;
             path?: never;

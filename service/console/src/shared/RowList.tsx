@@ -43,7 +43,8 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
   const { list, rows, body, sight, above, below, measure } = useRows(options);
   if (list.isError) return <ProblemNote error={list.error} />;
   if (list.isPending) return <Loading forWhat={label} />;
-  if (rows.length === 0) return empty;
+  // A search may go on behind pages without a row.
+  if (rows.length === 0) return list.hasNextPage ? <Loading forWhat={label} /> : empty;
   return (
     <Paper withBorder style={{ overflowX: "auto" }}>
       <RowTable label={label} columns={columns} sorting={sorting} count={list.hasNextPage ? -1 : rows.length}>
