@@ -260,7 +260,7 @@ async def test_the_log_is_filtered_by_a_reason_that_is_chosen(world: World, runn
         # A part of a name is enough, and the address keeps it.
         await shown.open("activity")
         await page.get_by_role("textbox", name="Search people, devices").fill("iki.COR")
-        await expect(page.get_by_text("laptop of alice was refused")).to_be_visible()
+        await expect(page.get_by_text("laptop of alice was denied")).to_be_visible()
         await expect(lines).to_have_count(1)
         assert "q=iki.COR" in page.url
         await shown.picture("activity-search")

@@ -56,7 +56,7 @@ export function ActivityPage() {
     <>
       <PageHead
         title={t`Activity`}
-        about={t`All actions and refusals, with reasons. Each line is chained to the line before.`}
+        about={t`All actions and denials, with reasons. Each line is chained to the line before.`}
       >
         <Button
           component="a"

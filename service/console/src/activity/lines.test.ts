@@ -43,7 +43,7 @@ test("a line is a sentence: the actor, the act, and its object", () => {
     "laptop of alice moved from gw-berlin to gw-paris with wiki.corp.example",
   );
   expect(sentenceOf({ ...line, object: "name/git.corp.example", outcome: "denied", details: {} })).toBe(
-    "laptop of alice was refused: name git.corp.example",
+    "laptop of alice was denied: name git.corp.example",
   );
   const olgas = { actor: "olga", outcome: "done", details: {}, names } as const;
   expect(sentenceOf({ ...olgas, action: "resource.replace", object: "resource/wiki" })).toBe(

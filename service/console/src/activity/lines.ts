@@ -66,7 +66,7 @@ const ACTS: Readonly<Record<string, MessageDescriptor>> = {
   "zone.replace": msg`changed`,
   "zone.delete": msg`deleted`,
   "zone.check": msg`checked`,
-  "zone.denial-page": msg`page for refused names changed`,
+  "zone.denial-page": msg`page for denied names changed`,
   "gateway.create": msg`added`,
   "gateway.replace": msg`changed`,
   "gateway.delete": msg`deleted`,
@@ -106,7 +106,7 @@ const ACTS: Readonly<Record<string, MessageDescriptor>> = {
   "ca.rotate": msg`replaced`,
   "controller.restore": msg`restored from a backup`,
   "audit.cut": msg`old lines removed`,
-  "audit.left-out": msg`refusals left out`,
+  "audit.left-out": msg`denials left out`,
 };
 
 /** A kind of objects, in words; as the log names it if it is new. */
@@ -201,8 +201,8 @@ const CLOSINGS: Readonly<Record<string, MessageDescriptor>> = {
 /** The reasons of a line by which the log can be filtered. `chosen`: a reason that stands in the address. */
 export function listReasons(chosen: string | undefined) {
   const groups: [string, Readonly<Record<string, MessageDescriptor>>][] = [
-    [t`A name refused`, DENIALS],
-    [t`A sign-in or a call refused`, SIGN_INS],
+    [t`A name denied`, DENIALS],
+    [t`A sign-in or a call denied`, SIGN_INS],
     [t`A tunnel closed`, CLOSINGS],
   ];
   const isListed = chosen === undefined || groups.some(([, reasons]) => chosen in reasons);
@@ -220,11 +220,11 @@ const kindIn = (action: string): string => action.split(".")[0] ?? "";
 
 const leftOut = (count: number): string =>
   plural(count, {
-    one: "# more refusal of the same callers has no line of its own",
-    other: "# more refusals of the same callers have no line of their own",
+    one: "# more denial of the same callers has no line of its own",
+    other: "# more denials of the same callers have no line of their own",
   });
 
-/** The access check's question about a name that a person's device was refused; null for any other line. */
+/** The access check's question about a name that a person's device was denied; null for any other line. */
 export function questionOf({
   action,
   outcome,
@@ -248,8 +248,8 @@ export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & Ab
   if (line.action === "audit.left-out") return leftOut(Number(details["left_out"]));
   if (line.outcome === "denied")
     return line.action === "tunnel.open"
-      ? t`${who} was refused: ${what}`
-      : t`${who} was refused: ${what}, ${done}`;
+      ? t`${who} was denied: ${what}`
+      : t`${who} was denied: ${what}, ${done}`;
   switch (line.action) {
     case "tunnel.open":
       return from

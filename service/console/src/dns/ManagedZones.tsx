@@ -9,7 +9,7 @@ import { useMayWrite } from "../session/session";
 import { notifyProblem, ProblemNote } from "../shared/ProblemNote";
 import { managedZonesQuery, type Managed } from "./queries";
 
-/** The zones in whose names devices open tunnels, each with its switch for the page of a refused name. */
+/** The zones in whose names devices open tunnels, each with its switch for the page of a denied name. */
 export function ManagedZones() {
   const found = useInfiniteQuery(managedZonesQuery);
   if (found.isError) return <ProblemNote error={found.error} />;
@@ -23,12 +23,12 @@ export function ManagedZones() {
       <Text size="sm" c="dimmed" maw={760} mb="sm">
         <Trans>
           Devices open tunnels for names in these zones. A browser gives no reason when access to a name is
-          refused; a page of the device can, over plain HTTP. Other programs then connect to the device itself
+          denied; a page of the device can, over plain HTTP. Other programs then connect to the device itself
           instead of getting an error.
         </Trans>
       </Text>
       <Text size="sm" mb="xs">
-        <Trans>A refused name shows a page with the reason in:</Trans>
+        <Trans>A denied name shows a page with the reason in:</Trans>
       </Text>
       <Stack gap="xs">
         {zones.map((zone) => (
@@ -65,8 +65,8 @@ function ManagedZone({ zone: { name, display_name: shown, denial_page } }: { zon
       await queries.invalidateQueries({ queryKey: managedZonesQuery.queryKey });
       notifications.show({
         message: now.denial_page
-          ? t`A refused name in ${shown} shows a page with the reason`
-          : t`A refused name in ${shown} is an error of the browser`,
+          ? t`A denied name in ${shown} shows a page with the reason`
+          : t`A denied name in ${shown} is an error of the browser`,
       });
     },
     onError: notifyProblem,
@@ -74,7 +74,7 @@ function ManagedZone({ zone: { name, display_name: shown, denial_page } }: { zon
   return (
     <Switch
       label={<span className="name">{shown}</span>}
-      aria-label={t`A refused name in ${shown} shows a page with the reason`}
+      aria-label={t`A denied name in ${shown} shows a page with the reason`}
       checked={choose.isPending ? choose.variables : denial_page}
       disabled={!mayWrite || choose.isPending}
       onChange={({ currentTarget }) => choose.mutate(currentTarget.checked)}

@@ -13,7 +13,7 @@ const HEIGHT = 72;
 const LABELLED_EACH = 6;
 
 /**
- * Openings and refusals by hour. Bars of plain elements: the library of the gateway's chart would be a third of the first
+ * Openings and denials by hour. Bars of plain elements: the library of the gateway's chart would be a third of the first
  * view.
  */
 export function LastDay() {
@@ -31,7 +31,7 @@ export function LastDay() {
         <Mark colour="var(--mantine-color-culvert-filled)">
           {plural(opened, { one: "# tunnel opened", other: "# tunnels opened" })}
         </Mark>
-        <Mark colour="var(--mantine-color-red-filled)">{plural(denied, { other: "# refused" })}</Mark>
+        <Mark colour="var(--mantine-color-red-filled)">{plural(denied, { other: "# denied" })}</Mark>
       </Group>
       <Group gap={2} wrap="nowrap" align="flex-end" h={HEIGHT} role="img" aria-label={t`Last 24 hours`}>
         {hours.map((hour) => (
@@ -54,7 +54,7 @@ function Bar({ hour: { at, opened, denied }, most }: { hour: Hour; most: number 
   const height = (count: number) => (count === 0 ? 0 : Math.max(2, Math.round((count / most) * HEIGHT)));
   return (
     <div
-      title={t`${time}: ${opened} opened, ${denied} refused`}
+      title={t`${time}: ${opened} opened, ${denied} denied`}
       style={{ flex: 1, borderBottom: "1px solid var(--mantine-color-default-border)" }}
     >
       <div style={{ height: height(denied), background: "var(--mantine-color-red-filled)" }} />

@@ -60,10 +60,10 @@ test("certificates are said before they end, and zones with their reason", () =>
   ]);
 });
 
-test("devices that wait and refusals of the day are counted", () => {
+test("devices that wait and denials of the day are counted", () => {
   expect(words({ pending: { count: 1, isMore: false }, deniedToday: 12 })).toEqual([
     "1 device waits for approval",
-    "12 refusals today",
+    "12 denials today",
   ]);
   expect(words({ pending: { count: 20, isMore: true } })).toEqual(["More than 20 devices wait for approval"]);
   const midnight = new Date(NOW).setHours(0, 0, 0, 0);

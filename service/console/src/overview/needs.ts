@@ -120,7 +120,7 @@ export function needsOf(known: Known, now: number): Need[] {
   if (known.deniedToday > 0)
     found.push({
       key: "denied",
-      words: plural(known.deniedToday, { one: "# refusal today", other: "# refusals today" }),
+      words: plural(known.deniedToday, { one: "# denial today", other: "# denials today" }),
       isUrgent: false,
       to: { to: "/activity", search: { outcome: "denied" } },
     });

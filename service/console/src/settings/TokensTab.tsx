@@ -190,7 +190,7 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
   return (
     <ConfirmDialog onClose={onClose} title={t`Revoke ${name}?`} act={t`Revoke ${name}`} mutation={revoke}>
       <Text size="sm">
-        <Trans>Programs that use it are refused from their next request. This cannot be undone.</Trans>
+        <Trans>Programs that use it are denied from their next request. This cannot be undone.</Trans>
       </Text>
     </ConfirmDialog>
   );

@@ -61,7 +61,7 @@ export const STEPS: readonly Step[] = [
   {
     what: "allowed",
     title: msg`A person may open the resource`,
-    how: msg`Choose the people in the resource; until then it is refused to everybody.`,
+    how: msg`Choose the people in the resource; until then everybody is denied.`,
     act: msg`Open Resources`,
     needs: ["resource"],
     to: "/resources",
