@@ -61,7 +61,7 @@ async def test_a_search_reads_a_bounded_number_of_lines_and_goes_on(world: World
         pages.append([line["object"] for line in answer.json()])
         url = answer.links.get("next", {}).get("url", "")
     assert pages == [[], [], ["user/zoe"]]
-    # What many lines have fills pages, as any list does.
+    # A name that many lines have fills pages, as in any list.
     full = await world.admin.get("/api/v1/audit?q=iki&limit=5")
     further = await world.admin.get(full.links["next"]["url"])
     lines = [(line["chain"], line["seq"]) for line in full.json() + further.json()]
