@@ -35,6 +35,7 @@ class Reason(enum.IntEnum):
     LOCAL_PERMISSION = error_pb2.REASON_LOCAL_PERMISSION
     ADMIN_TOKEN_INVALID = error_pb2.REASON_ADMIN_TOKEN_INVALID
     SIGN_IN_WRONG = error_pb2.REASON_SIGN_IN_WRONG
+    PROOF_WRONG = error_pb2.REASON_PROOF_WRONG
     SIGN_IN_LOCKED = error_pb2.REASON_SIGN_IN_LOCKED
     SESSION_INVALID = error_pb2.REASON_SESSION_INVALID
     CSRF_INVALID = error_pb2.REASON_CSRF_INVALID
@@ -260,6 +261,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.SIGN_IN_WRONG: Entry(
         "Wrong name, password or code, or the code was already used.",
         "Check the name and the password, wait for the next code and try again.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
+    ),
+    Reason.PROOF_WRONG: Entry(
+        "Wrong password or code, or the code was already used.",
+        "Check the password, wait for the next code and try again.",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
     ),

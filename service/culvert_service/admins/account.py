@@ -48,7 +48,7 @@ class _Pending(BaseModel):
 class Account:
     """A new password or authenticator ends the account's other credentials (credentials.py) and the old session cookie.
 
-    The methods that take a proof raise CulvertError SIGN_IN_WRONG, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
+    The methods that take a proof raise CulvertError PROOF_WRONG, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
     """
 
     def __init__(
@@ -173,8 +173,11 @@ class Account:
         try:
             return await self._proof.run_with_proof(by, name, asked.password, asked.code, change)
         except CulvertError as error:
-            await self._refusals.of_stranger(by, Line(action, f"admin/{name}"), error)
-            raise
+            # The form of a signed-in administrator has no name that could be wrong.
+            is_wrong = error.reason is Reason.SIGN_IN_WRONG
+            refusal = CulvertError(Reason.PROOF_WRONG) if is_wrong else error
+            await self._refusals.of_stranger(by, Line(action, f"admin/{name}"), refusal)
+            raise refusal from None
 
 
 def _pending_context(name: str, session_hash: bytes) -> str:

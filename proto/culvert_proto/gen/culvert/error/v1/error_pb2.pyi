@@ -200,6 +200,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """A change that would break an assertion about access."""
     REASON_CODE_EXPIRED: _Reason.ValueType  # 282
     """The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
+    REASON_PROOF_WRONG: _Reason.ValueType  # 283
+    """A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -379,6 +381,8 @@ REASON_ASSERTION_BROKEN: Reason.ValueType  # 281
 """A change that would break an assertion about access."""
 REASON_CODE_EXPIRED: Reason.ValueType  # 282
 """The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
+REASON_PROOF_WRONG: Reason.ValueType  # 283
+"""A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
