@@ -43,7 +43,16 @@ from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 PersonOrder = Literal[
-    "name", "-name", "display_name", "-display_name", "devices", "-devices", "last_seen", "-last_seen"
+    "name",
+    "-name",
+    "display_name",
+    "-display_name",
+    "devices",
+    "-devices",
+    "last_seen",
+    "-last_seen",
+    "last_denied",
+    "-last_denied",
 ]
 InvitationOrder = Literal[
     "created", "-created", "user", "-user", "invited_by", "-invited_by", "expires", "-expires"
@@ -59,6 +68,8 @@ DeviceOrder = Literal[
     "-state",
     "last_seen",
     "-last_seen",
+    "last_denied",
+    "-last_denied",
     "code",
     "-code",
 ]

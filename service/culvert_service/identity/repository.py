@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from culvert_db import (
     REVOCATIONS_CHANNEL,
+    ActorKind,
     Admin,
+    AuditLine,
     Device,
     DeviceState,
     Group,
     GroupMember,
     Invitation,
+    Outcome,
     Policy,
     RecoveryCode,
     RenewalChallenge,
@@ -32,6 +35,7 @@ from culvert_db.text import by_code_point, folded
 from sqlalchemy import (
     ColumnElement,
     LargeBinary,
+    String,
     Text,
     and_,
     bindparam,
@@ -54,6 +58,19 @@ from culvert_service.rest.page import NEVER, Order, Sort, contains_text
 _OF_PERSON = (Device.user_id == User.id, Device.state != DeviceState.REVOKED)
 _DEVICES = select(func.count(Device.id)).where(*_OF_PERSON).correlate(User).scalar_subquery()
 _SEEN = select(func.max(Device.last_seen_at)).where(*_OF_PERSON).correlate(User).scalar_subquery()
+_DENIED_LINES = (AuditLine.outcome == Outcome.DENIED, AuditLine.actor_kind == ActorKind.DEVICE)
+_LAST_DENIED = (
+    select(func.max(AuditLine.at))
+    .where(*_DENIED_LINES, AuditLine.actor == Device.id.cast(String))
+    .correlate(Device)
+    .scalar_subquery()
+)
+_LAST_DENIED_OF_PERSON = (
+    select(func.max(AuditLine.at))
+    .where(*_DENIED_LINES, AuditLine.actor == Device.id.cast(String), Device.user_id == User.id)
+    .correlate(User)
+    .scalar_subquery()
+)
 # People, each with the number of devices and the last time at which one of them was seen.
 _PEOPLE = select(User, _DEVICES, _SEEN)
 Person = tuple[User, int, datetime.datetime | None]
@@ -88,6 +105,7 @@ PERSON_ORDERS = {
     "display_name": Order(SHOWN_NAME, str),
     "devices": Order(_DEVICES, int),
     "last_seen": Order(func.coalesce(_SEEN, NEVER), datetime.datetime),
+    "last_denied": Order(func.coalesce(_LAST_DENIED_OF_PERSON, NEVER), datetime.datetime),
 }
 
 
@@ -236,6 +254,7 @@ DEVICE_ORDERS = {
     "user": Order(SHOWN_NAME, str),
     "state": Order(cast(Device.state, Text), str),
     "last_seen": Order(func.coalesce(Device.last_seen_at, NEVER), datetime.datetime),
+    "last_denied": Order(func.coalesce(_LAST_DENIED, NEVER), datetime.datetime),
     "code": Order(func.coalesce(Device.code_valid_until, NEVER), datetime.datetime),
 }
 

@@ -16,32 +16,32 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
 from culvert_service.policies.schemas import GrantOut, PersonWithAccessOut, ReachedOut
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Sort
 
 
 class Access:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of_person(self, name: str, page: Page) -> list[ReachedOut]:
+    async def of_person(self, name: str, page: Page, sort: str) -> list[ReachedOut]:
         """The resources that a policy names for the person. Raises CulvertError NOT_FOUND."""
+        order = Sort(page, repository.REACHED_ORDERS, sort, repository.BY_RESOURCE_NAME)
         async with self._database() as session:
             user = await repository.user(session, name)
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=name))
-            found = await repository.resources_of_person(session, user.id, page.by(str))
-            resources = page.cut(found, lambda it: (it.name,))
+            resources = await repository.resources_of_person(session, user.id, order)
             grants = await _grants(session, [user.id], [it.id for it in resources])
         return [ReachedOut(resource=it.name, fqdn=it.fqdn, grants=grants[user.id, it.id]) for it in resources]
 
-    async def to_resource(self, name: str, page: Page) -> list[PersonWithAccessOut]:
+    async def to_resource(self, name: str, page: Page, sort: str) -> list[PersonWithAccessOut]:
         """The people for whom a policy names the resource. Raises CulvertError NOT_FOUND."""
+        order = Sort(page, repository.WITH_ACCESS_ORDERS, sort, repository.BY_LOGIN_NAME)
         async with self._database() as session:
             resource = (await repository.resources_named(session, [name])).get(name)
             if resource is None:
                 raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
-            found = await repository.people_of_resource(session, resource.id, page.by(str))
-            people = page.cut(found, lambda it: (it.name,))
+            people = await repository.people_of_resource(session, resource.id, order)
             grants = await _grants(session, [it.id for it in people], [resource.id])
         return [
             PersonWithAccessOut(

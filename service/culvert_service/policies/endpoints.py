@@ -70,6 +70,8 @@ def routers(
 
 GroupOrder = Literal["name", "-name", "members", "-members"]
 PolicyOrder = Literal["name", "-name", "subject", "-subject", "last_used", "-last_used"]
+ReachedOrder = Literal["name", "-name", "fqdn", "-fqdn"]
+WithAccessOrder = Literal["name", "-name", "display_name", "-display_name"]
 
 
 def groups_router(api: Api, groups: Groups) -> APIRouter:
@@ -227,13 +229,17 @@ def reach_router(api: Api, access: Access) -> APIRouter:
     routes = api.router(tag="policies")
 
     @routes.get("/users/{name}/access", summary="List the resources that policies name for a person")
-    async def of_person(name: UserName, page: Annotated[Page, Depends()]) -> list[ReachedOut]:
+    async def of_person(
+        name: UserName, page: Annotated[Page, Depends()], sort: ReachedOrder = "name"
+    ) -> list[ReachedOut]:
         """Each with its policies; GET /access decides about a device now."""
-        return await access.of_person(name, page)
+        return await access.of_person(name, page, sort)
 
     @routes.get("/resources/{name}/access", summary="List the people for whom policies name a resource")
-    async def to_resource(name: ResourceName, page: Annotated[Page, Depends()]) -> list[PersonWithAccessOut]:
-        return await access.to_resource(name, page)
+    async def to_resource(
+        name: ResourceName, page: Annotated[Page, Depends()], sort: WithAccessOrder = "name"
+    ) -> list[PersonWithAccessOut]:
+        return await access.to_resource(name, page, sort)
 
     _ = (of_person, to_resource)
     return routes

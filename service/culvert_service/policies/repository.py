@@ -41,7 +41,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.repository import POLICIES, as_of, concerns
 from culvert_service.resources.repository import name_contains, select_matching
-from culvert_service.rest.page import NEVER, Cut, Order, Sort, contains_text
+from culvert_service.rest.page import NEVER, Order, Sort, contains_text
 
 # The ids of a policy's group and person, of which one is None.
 Subject = tuple[int | None, int | None]
@@ -265,15 +265,24 @@ async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[s
     return {resource.name: resource for resource in found}
 
 
-async def resources_of_person(session: AsyncSession, user_id: int, cut: Cut) -> Sequence[Resource]:
+BY_RESOURCE_NAME = Order(Resource.name, str)
+REACHED_ORDERS = {"name": BY_RESOURCE_NAME, "fqdn": Order(Resource.fqdn, str)}
+BY_LOGIN_NAME = Order(User.name, str)
+WITH_ACCESS_ORDERS = {
+    "name": BY_LOGIN_NAME,
+    "display_name": Order(folded(func.coalesce(User.display_name, User.name)), str),
+}
+
+
+async def resources_of_person(session: AsyncSession, user_id: int, sort: Sort) -> list[Resource]:
     """The resources that a policy names for the person."""
     policies = select(Policy.id).where(concerns(user_id))
     named = PolicyResource.policy_id.in_(policies)
     query = select(Resource).where(Resource.id.in_(select(PolicyResource.resource_id).where(named)))
-    return (await session.scalars(cut.of(query, Resource.name))).all()
+    return await sort.entities(session, query)
 
 
-async def people_of_resource(session: AsyncSession, resource_id: int, cut: Cut) -> Sequence[User]:
+async def people_of_resource(session: AsyncSession, resource_id: int, sort: Sort) -> list[User]:
     """The people for whom a policy names the resource."""
     policies = select(PolicyResource.policy_id).where(PolicyResource.resource_id == resource_id)
     own = select(Policy.user_id).where(Policy.id.in_(policies), Policy.user_id.is_not(None))
@@ -283,7 +292,7 @@ async def people_of_resource(session: AsyncSession, resource_id: int, cut: Cut) 
         .where(Policy.id.in_(policies))
     )
     query = select(User).where(or_(User.id.in_(own), User.id.in_(in_groups)))
-    return (await session.scalars(cut.of(query, User.name))).all()
+    return await sort.entities(session, query)
 
 
 async def grants(
