@@ -1,5 +1,7 @@
 /** The lists that show the object of an audit log line. Pure. */
 
+import type { Schemas } from "../api/client";
+
 // The lists that show each kind of object.
 const ALSO: Record<string, string[]> = {
   user: ["users", "invitations", "devices", "groups", "policies", "resources", "assertions", "access"],
@@ -8,7 +10,8 @@ const ALSO: Record<string, string[]> = {
   // A policy may ask for approved devices.
   group: ["groups", "policies", "devices", "assertions", "access"],
   policy: ["policies", "resources", "devices", "assertions", "access"],
-  assertion: ["assertions"],
+  // Forms show the assertions that a change would break.
+  assertion: ["assertions", "policies", "groups", "resources"],
   resource: ["resources", "policies", "dns", "site-tunnels", "assertions", "access"],
   gateway: ["gateways", "resources", "site-tunnels", "access"],
   "site-tunnel": ["site-tunnels", "gateways"],
@@ -18,6 +21,12 @@ const ALSO: Record<string, string[]> = {
   role: ["admins", "account"],
   token: ["tokens", "admins", "account"],
 };
+
+/** Whether the overview counts the line among the openings and refusals of the last hours. */
+export const isCounted = ({ actor_kind, action, outcome }: Counted): boolean =>
+  actor_kind === "device" && (action === "tunnel.open" || outcome === "denied");
+
+type Counted = Pick<Schemas["NamedLineOut"], "actor_kind" | "action" | "outcome">;
 
 /** The areas whose lists a line makes stale. */
 export function areasOf(line: { object: string }): string[] {

@@ -3,22 +3,31 @@ import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 
 import type { Schemas } from "../api/client";
-import { areasOf } from "./areas";
+import { areasOf, isCounted } from "./areas";
+import { bounded } from "./bounded";
 import { stream } from "./stream";
+
+// Our tunables: the least time between two readings of the same lists, and of the counts of a day.
+const LISTS_MS = 250;
+const HOURS_MS = 5_000;
 
 let hasBegun = false;
 
 /** Watches until the returned function is called. */
 export function watchChanges(queries: QueryClient): () => void {
+  const refresh = (areas: ReadonlySet<string>) =>
+    void queries.invalidateQueries({ predicate: ({ queryKey: [area] }) => areas.has(String(area)) });
+  const [lists, hours] = [bounded(LISTS_MS, refresh), bounded(HOURS_MS, refresh)];
   return stream.watch("audit", ({ kind, line }) => {
     const isFirst = !hasBegun;
     hasBegun = true;
-    if (kind === "begins" && isFirst) return;
-    // If the log's stream begins again under an open page, lines may have been missed.
-    const areas = kind === "line" ? areasOf(line as Schemas["NamedLineOut"]) : null;
-    void queries.invalidateQueries({
-      predicate: ({ queryKey: [area] }) => area !== "session" && (areas?.includes(String(area)) ?? true),
-    });
+    if (kind === "line") {
+      lists(areasOf(line as Schemas["NamedLineOut"]));
+      if (isCounted(line as Schemas["NamedLineOut"])) hours(["hours"]);
+    } else if (!isFirst) {
+      // The log's stream begins again under an open page: lines may have been missed.
+      void queries.invalidateQueries({ predicate: ({ queryKey: [area] }) => area !== "session" });
+    }
   });
 }
 

@@ -6,7 +6,7 @@ const SHOWN_MAX = 20;
 const IDLE_MAX = 24;
 const AGAIN_MS = 60_000;
 
-/** Openings and denials of the last 24 hours; not with each line of the log, of which a busy controller has many. */
+/** Openings and denials of the last 24 hours: read with the log's lines about them, and each minute for the hour's end. */
 export const hoursQuery = queryOptions({
   queryKey: ["hours"],
   queryFn: async () => body(await api.GET("/api/v1/audit/hours")),
