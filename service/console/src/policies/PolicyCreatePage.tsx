@@ -41,10 +41,10 @@ export function PolicyCreatePage() {
         }}
         list="/policies"
       >
-        {(form) => (
+        {(form, onBreaks) => (
           <>
             <PolicyFields form={form} />
-            <PolicyEffect values={form.values} />
+            <PolicyEffect values={form.values} onBreaks={onBreaks} />
           </>
         )}
       </CreateForm>

@@ -1,13 +1,21 @@
 import { t } from "@lingui/core/macro";
 import { Text } from "@mantine/core";
 
-import { Breaks, EffectBox, EffectList } from "../shared/Effect";
+import { Breaks, EffectBox, EffectList, type OnBreaks } from "../shared/Effect";
 import { useEffectOf } from "../shared/useEffectOf";
 import { isWhole, policyOf, type PolicyForm } from "./form";
 import { previewPolicy, type Policy } from "./queries";
 
 /** The effect of the form's content. `before`: the policy that it would replace. */
-export function PolicyEffect({ values, before }: { values: PolicyForm; before?: Policy }) {
+export function PolicyEffect({
+  values,
+  before,
+  onBreaks,
+}: {
+  values: PolicyForm;
+  before?: Policy;
+  onBreaks: OnBreaks;
+}) {
   // The effect does not depend on the name.
   const named = values.name.trim() === "" ? { ...values, name: "new" } : values;
   const asked = isWhole(named) ? policyOf(named) : null;
@@ -24,7 +32,7 @@ export function PolicyEffect({ values, before }: { values: PolicyForm; before?: 
               nobody: t`The same people may reach it, where the conditions are met`,
             })}
           />
-          <Breaks of={effect.data.breaks} />
+          <Breaks of={effect.data.breaks} onBreaks={onBreaks} />
         </>
       ) : (
         <Text size="sm" c="dimmed">

@@ -74,7 +74,11 @@ export function ResourceCreatePage() {
             </EffectBox>
           )}
           <Group ref={buttons} pb="md">
-            <Button type="submit" loading={preview.isPending || create.isPending}>
+            <Button
+              type="submit"
+              loading={preview.isPending || create.isPending}
+              disabled={preview.data !== undefined && preview.data.breaks.length > 0}
+            >
               {preview.data === undefined ? t`Preview` : publishes ? t`Publish it` : t`Add it`}
             </Button>
             <ButtonLink variant="default" to="/resources">

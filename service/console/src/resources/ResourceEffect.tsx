@@ -5,7 +5,7 @@ import { List, Text } from "@mantine/core";
 
 import type { Schemas } from "../api/client";
 import { byField, problemOf } from "../api/problem";
-import { Breaks, EffectBox, EffectList } from "../shared/Effect";
+import { Breaks, EffectBox, EffectList, type OnBreaks } from "../shared/Effect";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useEffectOf } from "../shared/useEffectOf";
 import { both } from "../shared/words";
@@ -15,8 +15,10 @@ import { previewResource, type Resource } from "./queries";
 export function ResourceEffectList({
   effect,
   nobody,
+  onBreaks,
 }: {
   effect: Schemas["PreviewOut"];
+  onBreaks?: OnBreaks;
   /** The item if no person gains or loses access. */
   nobody?: string;
 }) {
@@ -54,13 +56,21 @@ export function ResourceEffectList({
           </List.Item>
         )}
       </EffectList>
-      <Breaks of={effect.breaks} />
+      <Breaks of={effect.breaks} {...(onBreaks && { onBreaks })} />
     </>
   );
 }
 
 /** The effect of the form's content on the resource `before`. */
-export function ResourceEffect({ values, before }: { values: ResourceForm; before: Resource }) {
+export function ResourceEffect({
+  values,
+  before,
+  onBreaks,
+}: {
+  values: ResourceForm;
+  before: Resource;
+  onBreaks: OnBreaks;
+}) {
   const effect = useEffectOf("resources", before.name, resourceOf(values, before), (body) =>
     previewResource(body, before.name),
   );
@@ -70,7 +80,7 @@ export function ResourceEffect({ values, before }: { values: ResourceForm; befor
       {effect.error && unplaced ? (
         <ProblemNote error={effect.error} />
       ) : effect.data && !effect.isError ? (
-        <ResourceEffectList effect={effect.data} />
+        <ResourceEffectList effect={effect.data} onBreaks={onBreaks} />
       ) : (
         <Text size="sm" c="dimmed">
           {effect.isError ? t`No preview: correct the fields above first.` : "…"}

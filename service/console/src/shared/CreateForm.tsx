@@ -4,9 +4,10 @@ import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 
 import { byField, problemOf } from "../api/problem";
+import type { OnBreaks } from "./Effect";
 import { ButtonLink } from "./links";
 import { ProblemNote } from "./ProblemNote";
 import { useUnsaved } from "./useUnsaved";
@@ -37,9 +38,11 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   list: "/gateways" | "/groups" | "/policies" | "/site-tunnels";
   /** The button's text. */
   submit?: string;
-  children: (form: UseFormReturnType<Form>) => ReactNode;
+  /** `onBreaks`: whether the controller would refuse the new row for an assertion, as its effect says. */
+  children: (form: UseFormReturnType<Form>, onBreaks: OnBreaks) => ReactNode;
 }) {
   const form = useForm<Form>({ initialValues: initial, ...(validate && { validate }) });
+  const [isBroken, setBroken] = useState(false);
   useUnsaved(form.isDirty());
   const placed = (error: Error) => byField(problemOf(error), fieldsOf(form.values), renamed);
   const save = useMutation({
@@ -50,10 +53,10 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   return (
     <form onSubmit={form.onSubmit((values) => save.mutate(values))} aria-label={label}>
       <Stack gap="lg">
-        {children(form)}
-        {save.error && placed(save.error).rest && <ProblemNote error={save.error} />}
+        {children(form, setBroken)}
+        {save.error && placed(save.error).rest && !isBroken && <ProblemNote error={save.error} />}
         <Group>
-          <Button type="submit" loading={save.isPending}>
+          <Button type="submit" loading={save.isPending} disabled={isBroken}>
             {submit ?? t`Add it`}
           </Button>
           <ButtonLink variant="default" to={list}>

@@ -8,6 +8,7 @@ import { useState, type ReactNode } from "react";
 import type { Tagged } from "../api/client";
 import { byField, problemOf, ProblemError } from "../api/problem";
 import { ConflictDialog } from "./ConflictDialog";
+import type { OnBreaks } from "./Effect";
 import { ProblemNote } from "./ProblemNote";
 import { useUnsaved } from "./useUnsaved";
 
@@ -43,11 +44,13 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
   /** Reads the row again, after another administrator has changed it. */
   again: () => void;
   onSaved: (saved: Tagged<Row>) => void;
-  children: (form: UseFormReturnType<Form>, before: Row) => ReactNode;
+  /** `onBreaks`: whether the controller would refuse the change for an assertion, as its effect says. */
+  children: (form: UseFormReturnType<Form>, before: Row, onBreaks: OnBreaks) => ReactNode;
 }) {
   const [base, setBase] = useState(found);
   // The version before `base`, which `found` has for a moment after a change is saved.
   const [replaced, setReplaced] = useState<string | null>(null);
+  const [isBroken, setBroken] = useState(false);
   const form = useForm<Form>({ initialValues: formOf(base.row), ...(validate && { validate }) });
   useUnsaved(form.isDirty());
   const save = useMutation({
@@ -77,11 +80,11 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
     <form onSubmit={form.onSubmit(() => save.mutate({ etag: base.etag }))} aria-label={label}>
       <fieldset disabled={!mayWrite} style={{ border: 0, padding: 0, margin: 0, minWidth: 0 }}>
         <Stack gap="lg" maw={760}>
-          {children(form, base.row)}
-          {save.error && unplaced && !isStale(save.error) && <ProblemNote error={save.error} />}
+          {children(form, base.row, setBroken)}
+          {save.error && unplaced && !isStale(save.error) && !isBroken && <ProblemNote error={save.error} />}
           {mayWrite && (
             <Group>
-              <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
+              <Button type="submit" disabled={!form.isDirty() || isBroken} loading={save.isPending}>
                 <Trans>Save</Trans>
               </Button>
               <Button variant="default" disabled={!form.isDirty()} onClick={() => form.reset()}>

@@ -3,7 +3,7 @@ import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Alert, Group, List, Paper, Text } from "@mantine/core";
 import { IconEye } from "@tabler/icons-react";
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 
 import type { Schemas } from "../api/client";
 import { AnchorLink } from "./links";
@@ -11,6 +11,7 @@ import { inFull } from "./PersonName";
 import { closes, saidOf } from "./words";
 
 export type Effect = Schemas["EffectOut"];
+export type OnBreaks = (isBroken: boolean) => void;
 export type Assertion = Schemas["AssertionOut"];
 
 export function EffectBox({ children }: { children: ReactNode }) {
@@ -65,9 +66,17 @@ export function EffectList({
   );
 }
 
-/** The assertions for which the controller refuses the change, in red above the form's or dialog's buttons. */
-export function Breaks({ of }: { of: readonly Assertion[] }) {
-  if (of.length === 0) return null;
+/**
+ * The assertions for which the controller refuses the change, in red above the form's or dialog's buttons. `onBreaks` is
+ * called with whether there are any; with false, once the effect is no longer shown.
+ */
+export function Breaks({ of, onBreaks }: { of: readonly Assertion[]; onBreaks?: OnBreaks }) {
+  const isBroken = of.length > 0;
+  useEffect(() => {
+    onBreaks?.(isBroken);
+    return () => onBreaks?.(false);
+  }, [isBroken, onBreaks]);
+  if (!isBroken) return null;
   return (
     <Alert color="red" variant="light" mt="sm" title={t`The change would break an assertion and is refused`}>
       <List size="sm" spacing={4}>
