@@ -14,25 +14,42 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api } from "../api/client";
+import { ProblemError } from "../api/problem";
 import { notifyProblem } from "../shared/ProblemNote";
 import { stateOf, type Device } from "./queries";
 
 export type Doing = "revoke" | "authenticator";
 
-/** Approves devices, one after the other; the rest stays as it is when one is refused. */
-export function useApproval(onDone: () => void, name?: string) {
+// Another administrator has revoked or deleted it: it waits no more.
+const GONE = ["DEVICE_REVOKED", "NOT_FOUND"];
+
+/**
+ * Approves devices, one after the other; the rest stays as it is when one is refused. `name`: of a single one. `onEach` gets
+ * the number of devices that are done.
+ */
+export function useApproval(onDone: () => void, name?: string, onEach?: (done: number) => void) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (ids: readonly string[]) => {
-      for (const device_id of ids)
-        await api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id } } });
+      let approved = 0;
+      for (const [at, device_id] of ids.entries()) {
+        try {
+          await api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id } } });
+          approved += 1;
+        } catch (error) {
+          const isGone = error instanceof ProblemError && GONE.includes(error.reason);
+          if (!isGone || name !== undefined) throw error;
+        }
+        onEach?.(at + 1);
+      }
+      return approved;
     },
-    onSuccess: (_, ids) => {
+    onSuccess: (approved) => {
       notifications.show({
         message:
           name !== undefined
             ? t`${name} is approved`
-            : plural(ids.length, { one: "# device is approved", other: "# devices are approved" }),
+            : plural(approved, { one: "# device is approved", other: "# devices are approved" }),
       });
       onDone();
     },

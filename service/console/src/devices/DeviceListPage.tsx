@@ -3,6 +3,7 @@ import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Checkbox, CloseButton, Group, Select, Stack, Text } from "@mantine/core";
 import { IconDeviceLaptop } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
@@ -15,11 +16,12 @@ import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { TimeSince } from "../shared/TimeSince";
 import { moment } from "../shared/words";
+import { ApproveAll } from "./ApproveAll";
 import { Approve, More, useApproval, type Doing } from "./DeviceActions";
 import { DeviceAuthenticatorDialog } from "./DeviceAuthenticatorDialog";
 import { DeviceRevokeDialog } from "./DeviceRevokeDialog";
 import { SAID, StateBadge } from "./StateBadge";
-import { devicesQuery, stateOf, STATES, type Device } from "./queries";
+import { devicesQuery, stateOf, STATES, waitingQuery, type Device } from "./queries";
 
 export function DeviceListPage() {
   const filter = useSearch({ from: "/frame/devices" });
@@ -32,8 +34,11 @@ export function DeviceListPage() {
     setChosen(new Set());
     void navigate({ search: merged(filter, change as typeof filter), replace: true });
   };
+  const { state, q, user } = filter;
+  const sought = { ...(q !== undefined && { q }), ...(user !== undefined && { user }) };
+  const someWait = (useQuery(waitingQuery(sought)).data?.rows.length ?? 0) > 0;
   // A choice makes sense among devices with which the same can be done.
-  const choosing = mayWrite && filter.state === "pending";
+  const choosing = mayWrite && someWait && (state === undefined || state === "pending");
   return (
     <>
       <ListPage
@@ -59,6 +64,7 @@ export function DeviceListPage() {
               onChange={(state) => show({ state: state ?? "" })}
             />
             {filter.user !== undefined && <Whose user={filter.user} onClear={() => show({ user: "" })} />}
+            {choosing && <ApproveAll sought={sought} onDone={() => setChosen(new Set())} />}
             {chosen.size > 0 && <ApproveChosen ids={chosen} onDone={() => setChosen(new Set())} />}
           </>
         }
@@ -119,17 +125,48 @@ function choiceColumn(
 ): Column<Device> {
   return {
     title: t`Choose`,
-    cell: ({ id, name, user }) => (
-      <Checkbox
-        aria-label={t`Choose ${name} of ${user}`}
-        checked={chosen.has(id)}
-        onChange={({ currentTarget: { checked } }) => {
-          const rest = [...chosen].filter((one) => one !== id);
-          onChoose(new Set(checked ? [...rest, id] : rest));
-        }}
-      />
-    ),
+    head: (rows) => <ChooseAll ids={idsOfWaiting(rows)} chosen={chosen} onChoose={onChoose} />,
+    cell: (device) => {
+      const { id, name, user } = device;
+      return (
+        stateOf(device) === "pending" && (
+          <Checkbox
+            aria-label={t`Choose ${name} of ${user}`}
+            checked={chosen.has(id)}
+            onChange={({ currentTarget: { checked } }) => {
+              const rest = [...chosen].filter((one) => one !== id);
+              onChoose(new Set(checked ? [...rest, id] : rest));
+            }}
+          />
+        )
+      );
+    },
   };
+}
+
+const idsOfWaiting = (rows: readonly Device[]): string[] =>
+  rows.filter((device) => stateOf(device) === "pending").map(({ id }) => id);
+
+/** `ids`: of the loaded devices that wait. */
+function ChooseAll({
+  ids,
+  chosen,
+  onChoose,
+}: {
+  ids: readonly string[];
+  chosen: ReadonlySet<string>;
+  onChoose: (chosen: ReadonlySet<string>) => void;
+}) {
+  const number = ids.filter((id) => chosen.has(id)).length;
+  return (
+    <Checkbox
+      aria-label={t`Choose each shown device that waits`}
+      disabled={ids.length === 0}
+      checked={ids.length > 0 && number === ids.length}
+      indeterminate={number > 0 && number < ids.length}
+      onChange={() => onChoose(new Set(number === ids.length ? [] : ids))}
+    />
+  );
 }
 
 const columns = (): Column<Device>[] => [
@@ -190,7 +227,12 @@ const columns = (): Column<Device>[] => [
       </Stack>
     ),
   },
-  { title: t`Last denied`, from: "md", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  {
+    title: t`Last denied`,
+    sort: "last_denied",
+    from: "md",
+    cell: ({ last_denied }) => <LastDenied denied={last_denied} />,
+  },
   {
     title: t`Code`,
     sort: "code",
