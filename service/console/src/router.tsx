@@ -1,4 +1,4 @@
-/** The console's addresses, with the filters of its lists. */
+/** The console's addresses, with the filters of its lists; `dialog`: the one that is open. */
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
@@ -123,6 +123,7 @@ const peopleRoute = createRoute({
   validateSearch: (search) => ({
     ...text(search, "q"),
     ...oneOf(search, "sort", PERSON_ORDERS),
+    ...oneOf(search, "dialog", ["add"] as const),
   }),
   component: view(() => import("./people/PersonListPage"), "PersonListPage"),
 });
@@ -136,7 +137,11 @@ const personRoute = createRoute({
 const invitationsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/invitations",
-  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", INVITATION_ORDERS) }),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...oneOf(search, "sort", INVITATION_ORDERS),
+    ...oneOf(search, "dialog", ["invite"] as const),
+  }),
   component: view(() => import("./people/InvitationListPage"), "InvitationListPage"),
 });
 
@@ -202,6 +207,7 @@ const dnsRoute = createRoute({
     ...text(search, "q"),
     ...text(search, "state"),
     ...oneOf(search, "sort", RECORD_ORDERS),
+    ...oneOf(search, "dialog", ["add"] as const),
   }),
   component: view(() => import("./dns/DnsPage"), "DnsPage"),
 });
@@ -209,7 +215,11 @@ const dnsRoute = createRoute({
 const assertionsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/assertions",
-  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ASSERTION_ORDERS) }),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...oneOf(search, "sort", ASSERTION_ORDERS),
+    ...oneOf(search, "dialog", ["add"] as const),
+  }),
   component: view(() => import("./assertions/AssertionListPage"), "AssertionListPage"),
 });
 
@@ -249,6 +259,7 @@ const settingsRoute = createRoute({
     ...text(search, "part"),
     ...text(search, "q"),
     ...oneOf(search, "sort", SETTINGS_ORDERS),
+    ...oneOf(search, "dialog", ["add", "invite"] as const),
   }),
   component: view(() => import("./settings/SettingsPage"), "SettingsPage"),
 });

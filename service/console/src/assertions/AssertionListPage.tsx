@@ -20,12 +20,12 @@ import { AssertionCreateDialog } from "./AssertionCreateDialog";
 import { assertionsQuery, type AssertionOrder } from "./queries";
 
 export function AssertionListPage() {
-  const filter = sorted(useSearch({ from: "/frame/assertions" }), "assertion");
+  const { dialog, ...asked } = useSearch({ from: "/frame/assertions" });
+  const filter = sorted(asked, "assertion");
   const navigate = useNavigate({ from: "/assertions" });
   const mayWrite = useMayWrite("assertions");
-  const show = (change: Partial<typeof filter>) =>
-    void navigate({ search: merged(filter, change), replace: true });
-  const [adding, setAdding] = useState(false);
+  const show = (change: Partial<typeof filter> & { dialog?: "add" | undefined }) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
   const [deleting, setDeleting] = useState<Assertion | null>(null);
   const columns: Column<Assertion>[] = [
     ...COLUMNS,
@@ -59,7 +59,7 @@ export function AssertionListPage() {
         about={t`A change of policies, groups, people or resources is refused if an assertion would not hold any more.`}
         add={
           mayWrite && (
-            <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
+            <Button leftSection={<IconPlus size={16} />} onClick={() => show({ dialog: "add" })}>
               <Trans>Add an assertion</Trans>
             </Button>
           )
@@ -76,7 +76,7 @@ export function AssertionListPage() {
           children: t`Write down what must stay true, such as: no member of contractors can reach payroll.corp.example.`,
         }}
       />
-      {adding && <AssertionCreateDialog onClose={() => setAdding(false)} />}
+      {dialog === "add" && mayWrite && <AssertionCreateDialog onClose={() => show({ dialog: undefined })} />}
       {deleting && <Delete assertion={deleting} onClose={() => setDeleting(null)} />}
     </>
   );

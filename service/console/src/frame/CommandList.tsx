@@ -4,16 +4,20 @@ import { msg, t } from "@lingui/core/macro";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import {
+  IconApi,
   IconArrowRight,
   IconArrowsLeftRight,
   IconDeviceLaptop,
   IconKey,
+  IconMailForward,
   IconPlus,
   IconSearch,
   IconServer2,
+  IconShieldCheck,
+  IconUserShield,
   IconUsers,
   IconWorld,
-  IconWorldWww,
+  IconSitemap,
 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -24,6 +28,7 @@ import { stateOf } from "../gateways/state";
 import { useDns, useGateways, type DnsRow } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
+import { moment, sayRole, saidOf } from "../shared/words";
 import { PLACES } from "./navigation";
 
 // Our tunable: the rows of each kind.
@@ -47,13 +52,15 @@ const ACTS = [
     of: "invitations",
     label: msg`Invite a person`,
     about: msg`Send the link that enrols a computer`,
-    to: "/people",
+    to: "/invitations",
+    dialog: "invite",
   },
   {
     of: "users",
     label: msg`Add a person`,
     about: msg`People with access; they enrol computers with an invitation.`,
     to: "/people",
+    dialog: "add",
   },
   { of: "groups", label: msg`Add a group`, about: msg`People who get the same access`, to: "/groups/new" },
   { of: "policies", label: msg`Add a policy`, about: msg`Let a group open resources`, to: "/policies/new" },
@@ -68,6 +75,14 @@ const ACTS = [
     label: msg`Add a zone`,
     about: msg`Records that Culvert publishes, and their state at the name servers.`,
     to: "/dns",
+    dialog: "add",
+  },
+  {
+    of: "assertions",
+    label: msg`Add an assertion`,
+    about: msg`Access that each change has to keep`,
+    to: "/assertions",
+    dialog: "add",
   },
   {
     of: "admins",
@@ -75,6 +90,7 @@ const ACTS = [
     about: msg`A person with the link makes the account.`,
     to: "/settings",
     part: "administrators",
+    dialog: "invite",
   },
   {
     of: "tokens",
@@ -82,6 +98,7 @@ const ACTS = [
     about: msg`For programs that call the REST API.`,
     to: "/settings",
     part: "tokens",
+    dialog: "add",
   },
 ] as const;
 
@@ -89,6 +106,11 @@ const ACTS = [
 const FURTHER = [
   { label: msg`Invitations`, about: msg`Links that have been sent and not used yet.`, to: "/invitations" },
   { label: msg`Groups`, about: msg`People who reach the same resources.`, to: "/groups" },
+  {
+    label: msg`Assertions`,
+    about: msg`Access that each change has to keep`,
+    to: "/assertions",
+  },
   {
     label: msg`Site tunnels`,
     about: msg`Between two gateways, for hosts without Culvert; always on.`,
@@ -104,14 +126,30 @@ const SITE_TUNNELS_READ = 500;
 
 async function find(asked: string) {
   const params = { query: { q: asked, limit: FOUND_AT_MOST } };
-  const [resources, people, devices, groups, policies, siteTunnels] = await Promise.all([
+  const typed = asked.toLowerCase();
+  const [
+    resources,
+    people,
+    devices,
+    groups,
+    policies,
+    siteTunnels,
+    invitations,
+    assertions,
+    administrators,
+    tokens,
+  ] = await Promise.all([
     api.GET("/api/v1/resources", { params }),
     api.GET("/api/v1/users", { params }),
     api.GET("/api/v1/devices", { params }),
     api.GET("/api/v1/groups", { params }),
     api.GET("/api/v1/policies", { params }),
-    // The controller does not search these, of which there are few.
+    // The controller does not search site tunnels and assertions, of which there are few.
     api.GET("/api/v1/site-tunnels", { params: { query: { limit: SITE_TUNNELS_READ } } }),
+    api.GET("/api/v1/invitations", { params }),
+    api.GET("/api/v1/assertions"),
+    api.GET("/api/v1/admins", { params }),
+    api.GET("/api/v1/tokens", { params }),
   ]);
   return {
     resources: body(resources),
@@ -120,8 +158,15 @@ async function find(asked: string) {
     groups: body(groups),
     policies: body(policies),
     siteTunnels: body(siteTunnels)
-      .filter(({ name }) => name.includes(asked.toLowerCase()))
+      .filter(({ name }) => name.includes(typed))
       .slice(0, FOUND_AT_MOST),
+    invitations: body(invitations),
+    assertions: body(assertions)
+      .map((it) => ({ ...it, said: saidOf(it) }))
+      .filter(({ said }) => said.toLowerCase().includes(typed))
+      .slice(0, FOUND_AT_MOST),
+    administrators: body(administrators),
+    tokens: body(tokens),
   };
 }
 
@@ -181,16 +226,18 @@ export function CommandList({
     dns: useMayWrite("dns"),
     admins: useMayWrite("admins"),
     tokens: useMayWrite("tokens"),
+    assertions: useMayWrite("assertions"),
   };
   const act = ACTS.filter(({ of }) => may[of]).map(({ of, label, about, to, ...rest }) => ({
-    id: `do ${of} ${to}`,
+    id: `do ${of}`,
     label: i18n._(label),
     description: i18n._(about),
     leftSection: <IconPlus size={20} stroke={1.5} />,
     onClick: () => void navigate({ to, search: rest }),
   }));
   const { resources = [], people = [], devices = [], groups = [], policies = [] } = found.data ?? {};
-  const { siteTunnels = [] } = found.data ?? {};
+  const { siteTunnels = [], invitations = [], assertions = [] } = found.data ?? {};
+  const { administrators = [], tokens = [] } = found.data ?? {};
   const things: { group: string; actions: SpotlightActionData[] }[] = [
     {
       group: t`Resources`,
@@ -266,11 +313,52 @@ export function CommandList({
       })),
     },
     {
+      group: t`Invitations`,
+      actions: invitations.map(({ id, user, user_display_name, expires_at }) => ({
+        id: `invitation/${id}`,
+        label: t`Invitation of ${user_display_name ?? user}`,
+        description: t`until ${moment(expires_at)}`,
+        keywords: [user],
+        leftSection: <IconMailForward size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/invitations", search: { q: user } }),
+      })),
+    },
+    {
+      group: t`Assertions`,
+      actions: assertions.map(({ id, said, holds }) => ({
+        id: `assertion/${id}`,
+        label: said,
+        description: holds ? t`holds` : t`does not hold`,
+        leftSection: <IconShieldCheck size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/assertions", search: { q: said } }),
+      })),
+    },
+    {
+      group: t`Administrators`,
+      actions: administrators.map(({ name, role }) => ({
+        id: `administrator/${name}`,
+        label: name,
+        description: sayRole(role),
+        leftSection: <IconUserShield size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/settings", search: { part: "administrators", q: name } }),
+      })),
+    },
+    {
+      group: t`API tokens`,
+      actions: tokens.map(({ id, name, scopes }) => ({
+        id: `token/${id}`,
+        label: name,
+        description: scopes.join(", "),
+        leftSection: <IconApi size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/settings", search: { part: "tokens", q: name } }),
+      })),
+    },
+    {
       group: t`DNS`,
       actions: (asked === "" || dns === null ? [] : namesOf(dns, asked)).map((name) => ({
         id: `dns/${name}`,
         label: name,
-        leftSection: <IconWorldWww size={20} stroke={1.5} />,
+        leftSection: <IconSitemap size={20} stroke={1.5} />,
         onClick: () => void navigate({ to: "/dns", search: { q: name } }),
       })),
     },

@@ -11,7 +11,7 @@ import {
   IconSettings,
   IconUsers,
   IconWorld,
-  IconWorldWww,
+  IconSitemap,
   type Icon,
 } from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
@@ -50,7 +50,7 @@ export const PLACES: readonly Place[] = [
     icon: IconKey,
     about: msg`Access rules`,
   },
-  { label: msg`DNS`, to: "/dns", icon: IconWorldWww, about: msg`Published records` },
+  { label: msg`DNS`, to: "/dns", icon: IconSitemap, about: msg`Published records` },
   {
     label: msg`Access check`,
     to: "/access",

@@ -17,13 +17,15 @@ import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { merged, sorted } from "../shared/search";
 import { moment } from "../shared/words";
+import { InvitePersonDialog } from "./InvitePersonDialog";
 import { invitationsQuery, type Invitation, type InvitationOrder } from "./queries";
 
 export function InvitationListPage() {
-  const filter = sorted(useSearch({ from: "/frame/invitations" }), "created");
+  const { dialog, ...asked } = useSearch({ from: "/frame/invitations" });
+  const filter = sorted(asked, "created");
   const navigate = useNavigate({ from: "/invitations" });
-  const mayWithdraw = useMayWrite("invitations");
-  const show = (change: Partial<typeof filter>) =>
+  const mayWrite = useMayWrite("invitations");
+  const show = (change: Partial<typeof filter> & { dialog?: "invite" | undefined }) =>
     void navigate({ search: (before) => merged(before, change), replace: true });
   const [withdrawing, setWithdrawing] = useState<Invitation | null>(null);
   return (
@@ -31,6 +33,13 @@ export function InvitationListPage() {
       <ListPage
         title={t`Invitations`}
         about={t`Links that have been made and not used yet.`}
+        add={
+          mayWrite && (
+            <Button leftSection={<IconMailForward size={16} />} onClick={() => show({ dialog: "invite" })}>
+              <Trans>Invite a person</Trans>
+            </Button>
+          )
+        }
         before={<PageSwitch at="/invitations" pages={PEOPLE_PAGES} />}
         search={{
           q: filter.q,
@@ -40,13 +49,14 @@ export function InvitationListPage() {
         options={invitationsQuery(filter)}
         keyOf={({ id }) => String(id)}
         sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as InvitationOrder }) }}
-        columns={[...columns(), ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
+        columns={[...columns(), ...(mayWrite ? [withdrawColumn(setWithdrawing)] : [])]}
         empty={{
           icon: <IconMailForward />,
           title: t`No open invitations`,
           children: t`All invitations have been used, withdrawn or have expired.`,
         }}
       />
+      {dialog === "invite" && mayWrite && <InvitePersonDialog onClose={() => show({ dialog: undefined })} />}
       {withdrawing && <Withdraw invitation={withdrawing} onClose={() => setWithdrawing(null)} />}
     </>
   );

@@ -18,17 +18,19 @@ import { PersonCreateDialog } from "./PersonCreateDialog";
 import { InviteDialog, type Invitation } from "./InviteDialog";
 import { peopleQuery, type Person, type PersonOrder } from "./queries";
 
-type Doing = { what: "add" } | { what: "invite"; name: string; made?: Invitation | null } | null;
+type Inviting = { name: string; made?: Invitation | null } | null;
 
 export function PersonListPage() {
-  const filter = sorted(useSearch({ from: "/frame/people" }), "display_name");
+  const { dialog, ...asked } = useSearch({ from: "/frame/people" });
+  const filter = sorted(asked, "display_name");
   const navigate = useNavigate({ from: "/people" });
   const mayWrite = useMayWrite("users");
   const mayInvite = useMayWrite("invitations");
-  const [doing, setDoing] = useState<Doing>(null);
-  const done = () => setDoing(null);
-  const show = (change: Partial<typeof filter>) =>
-    void navigate({ search: merged(filter, change), replace: true });
+  const [inviting, setInviting] = useState<Inviting>(null);
+  const show = (change: Partial<typeof filter> & { dialog?: "add" | undefined }) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
+  const add = () => show({ dialog: "add" });
+  const added = () => show({ dialog: undefined });
   return (
     <>
       <ListPage
@@ -36,7 +38,7 @@ export function PersonListPage() {
         about={t`People with access; they enrol computers with an invitation.`}
         add={
           mayWrite && (
-            <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
+            <Button leftSection={<IconPlus size={16} />} onClick={add}>
               <Trans>Add a person</Trans>
             </Button>
           )
@@ -46,22 +48,25 @@ export function PersonListPage() {
         options={peopleQuery(filter)}
         keyOf={({ name }) => name}
         sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as PersonOrder }) }}
-        columns={[...columns(), ...(mayInvite ? [inviteColumn(setDoing)] : [])]}
+        columns={[...columns(), ...(mayInvite ? [inviteColumn(setInviting)] : [])]}
         empty={{
           icon: <IconUsers />,
           title: t`No people yet`,
           children: t`Add a person, then send them an invitation: a link with which they enrol a computer.`,
         }}
       />
-      {doing?.what === "add" && (
+      {dialog === "add" && mayWrite && (
         <PersonCreateDialog
           mayInvite={mayInvite}
-          onClose={done}
-          onAdded={(name, made) => setDoing(mayInvite ? { what: "invite", name, made } : null)}
+          onClose={added}
+          onAdded={(name, made) => {
+            if (mayInvite) setInviting({ name, made });
+            added();
+          }}
         />
       )}
-      {doing?.what === "invite" && (
-        <InviteDialog name={doing.name} made={doing.made ?? null} onClose={done} />
+      {inviting && (
+        <InviteDialog name={inviting.name} made={inviting.made ?? null} onClose={() => setInviting(null)} />
       )}
     </>
   );
@@ -88,7 +93,12 @@ const columns = (): Column<Person>[] => [
     from: "sm",
     cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} />,
   },
-  { title: t`Last denied`, from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  {
+    title: t`Last denied`,
+    sort: "last_denied",
+    from: "sm",
+    cell: ({ last_denied }) => <LastDenied denied={last_denied} />,
+  },
   {
     title: t`Devices`,
     sort: "devices",
@@ -97,7 +107,7 @@ const columns = (): Column<Person>[] => [
   },
 ];
 
-function inviteColumn(setDoing: (doing: Doing) => void): Column<Person> {
+function inviteColumn(onInvite: (inviting: Inviting) => void): Column<Person> {
   return {
     title: t`Actions`,
     align: "right",
@@ -108,7 +118,7 @@ function inviteColumn(setDoing: (doing: Doing) => void): Column<Person> {
         variant="default"
         leftSection={<IconMailForward size={14} />}
         aria-label={t`Invite a computer of ${name}`}
-        onClick={() => setDoing({ what: "invite", name })}
+        onClick={() => onInvite({ name })}
       >
         <Trans>Invite</Trans>
       </Button>

@@ -24,29 +24,29 @@ import {
   invitationsQuery,
   tokensByQuery,
   useAdministratorFilter,
+  useDialog,
   type Administrator,
   type Role,
 } from "./queries";
 
-type Doing =
-  | { what: "invite" }
-  | { what: "role"; of: Administrator; role: Role }
-  | { what: "delete"; of: Administrator };
+type Doing = { what: "role"; of: Administrator; role: Role } | { what: "delete"; of: Administrator };
 
 export function AdministratorsTab() {
   const mayWrite = useMayWrite("admins");
   const { filter, onSearch, sorting } = useAdministratorFilter();
   const kind = inSentence(t`Administrators`);
+  const [dialog, setDialog] = useDialog();
   const [doing, setDoing] = useState<Doing | null>(null);
   const done = () => setDoing(null);
   return (
     <Stack>
       <SettingsCard
+        isList
         title={t`Administrators`}
         about={ROLES.map(({ label, about }) => `${say(label)}: ${say(about)}.`).join(" ")}
         action={
           mayWrite && (
-            <Button onClick={() => setDoing({ what: "invite" })}>
+            <Button onClick={() => setDialog("invite")}>
               <Trans>Invite an administrator</Trans>
             </Button>
           )
@@ -73,7 +73,7 @@ export function AdministratorsTab() {
         </Stack>
       </SettingsCard>
       <OpenInvitations />
-      {doing?.what === "invite" && <AdministratorInviteDialog onClose={done} />}
+      {dialog === "invite" && mayWrite && <AdministratorInviteDialog onClose={() => setDialog(undefined)} />}
       {doing?.what === "role" && <ChangeRole {...doing} onClose={done} />}
       {doing?.what === "delete" && <DeleteAdministrator of={doing.of} onClose={done} />}
     </Stack>

@@ -16,7 +16,7 @@ import { FormDialog } from "../shared/FormDialog";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
 import { SettingsCard } from "./SettingsCard";
-import { scopesQuery, tokensQuery, useTokenFilter, type Token } from "./queries";
+import { scopesQuery, tokensQuery, useDialog, useTokenFilter, type Token } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
 import { day } from "../shared/words";
 
@@ -26,10 +26,10 @@ export function TokensTab() {
   const mayWrite = useMayWrite("tokens");
   const { filter, onSearch, sorting } = useTokenFilter();
   const kind = t`API tokens`;
-  const [adding, setAdding] = useState(false);
+  const [dialog, setDialog] = useDialog();
   const [revoking, setRevoking] = useState<Token | null>(null);
   const add = mayWrite && (
-    <Button onClick={() => setAdding(true)}>
+    <Button onClick={() => setDialog("add")}>
       <Trans>Make a token</Trans>
     </Button>
   );
@@ -57,6 +57,7 @@ export function TokensTab() {
   ];
   return (
     <SettingsCard
+      isList
       title={t`API tokens`}
       about={t`For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens.`}
       action={add}
@@ -82,7 +83,7 @@ export function TokensTab() {
           }
         />
       </Stack>
-      {adding && <TokenCreateDialog onClose={() => setAdding(false)} />}
+      {dialog === "add" && mayWrite && <TokenCreateDialog onClose={() => setDialog(undefined)} />}
       {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} />}
     </SettingsCard>
   );

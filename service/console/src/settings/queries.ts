@@ -54,6 +54,18 @@ function useFilter<Order extends string>(orders: readonly Order[]) {
   };
 }
 
+type Dialog = "add" | "invite";
+
+/** The dialog in the page's address. */
+export function useDialog(): [Dialog | undefined, (dialog: Dialog | undefined) => void] {
+  const { dialog } = useSearch({ from: "/frame/settings" });
+  const navigate = useNavigate({ from: "/settings" });
+  return [
+    dialog,
+    (next) => void navigate({ search: (before) => merged(before, { dialog: next }), replace: true }),
+  ];
+}
+
 export const useAdministratorFilter = () => useFilter(ADMINISTRATOR_ORDERS);
 export const useTokenFilter = () => useFilter(TOKEN_ORDERS);
 

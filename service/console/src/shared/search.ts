@@ -27,7 +27,10 @@ export const sorted = <Filter extends { sort?: string }>(
 ): Filter & { sort: NonNullable<Filter["sort"]> } => ({ ...filter, sort: filter.sort ?? sort });
 
 /** An address's search part after a change, without empty values. */
-export function merged<Search extends object>(before: Search, change: Partial<Search>): Search {
+export function merged<Search extends object>(
+  before: Search,
+  change: { [Name in keyof Search]?: Search[Name] | undefined },
+): Search {
   const all = Object.entries({ ...before, ...change }).filter(
     ([, value]) => value !== "" && value !== undefined,
   );
