@@ -3,17 +3,17 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 
 import { Grants } from "../access/Grants";
 import { questionOf } from "../activity/lines";
 import { StateBadge } from "../devices/StateBadge";
-import { devicesQuery, type Device } from "../devices/queries";
+import { devicesQuery, type Device, type DeviceOrder } from "../devices/queries";
 import { AnchorLink } from "../shared/links";
 import { whyWith } from "../shared/LastDenied";
 import { RowList, type Column } from "../shared/RowList";
 import { TimeSince } from "../shared/TimeSince";
-import { denialsQuery, personUseQuery, reachedQuery, type Reached } from "./queries";
+import { denialsQuery, personUseQuery, reachedQuery, type Reached, type ReachedOrder } from "./queries";
 
 const DENIALS = 5;
 
@@ -36,11 +36,13 @@ export function PersonGroups({ name }: { name: string }) {
 }
 
 export function PersonDevices({ name }: { name: string }) {
+  const [sort, setSort] = useState<DeviceOrder>("name");
   return (
     <Section title={t`Devices`}>
       <RowList
         label={t`Devices`}
-        options={devicesQuery({ user: name })}
+        options={devicesQuery({ user: name, sort })}
+        sorting={{ by: sort, onSort: (by) => setSort(by as DeviceOrder) }}
         keyOf={({ id }) => id}
         columns={deviceColumns()}
         empty={<Nothing>{t`No computer is enrolled`}</Nothing>}
@@ -50,11 +52,13 @@ export function PersonDevices({ name }: { name: string }) {
 }
 
 export function PersonReach({ name }: { name: string }) {
+  const [sort, setSort] = useState<ReachedOrder>("fqdn");
   return (
     <Section title={t`Reaches`}>
       <RowList
         label={t`Resources that this person reaches`}
-        options={reachedQuery(name)}
+        options={reachedQuery(name, sort)}
+        sorting={{ by: sort, onSort: (by) => setSort(by as ReachedOrder) }}
         keyOf={({ resource }) => resource}
         columns={reachColumns(name)}
         empty={<Nothing>{t`No policy names this person or one of their groups.`}</Nothing>}
@@ -75,7 +79,7 @@ export function PersonDenials({ name }: { name: string }) {
           const asked = question && (line.names[question.name] ?? question.name);
           return (
             <Group key={`${chain}/${seq}`} component="li" gap="md" align="baseline" wrap="nowrap">
-              <Text size="sm" className="name" flex={1} maw={720}>
+              <Text size="sm" className="name measure" flex={1}>
                 {whyWith(asked, why && (line.names[why] ?? why))}{" "}
                 {question && (
                   <AnchorLink to="/access" search={question} inherit underline="always">
@@ -119,15 +123,17 @@ function Nothing({ children }: { children: ReactNode }) {
 const deviceColumns = (): Column<Device>[] => [
   {
     title: t`Device`,
+    sort: "name",
     cell: ({ name, user }) => (
       <AnchorLink to="/devices" search={{ q: name, user }} size="sm" className="name">
         {name}
       </AnchorLink>
     ),
   },
-  { title: t`State`, cell: (device) => <StateBadge device={device} /> },
+  { title: t`State`, sort: "state", cell: (device) => <StateBadge device={device} /> },
   {
     title: t`Last seen`,
+    sort: "last_seen",
     cell: ({ online, last_seen_at }) =>
       online ? (
         <Text size="sm" c="var(--mantine-color-culvert-light-color)">
@@ -142,6 +148,7 @@ const deviceColumns = (): Column<Device>[] => [
 const reachColumns = (user: string): Column<Reached>[] => [
   {
     title: t`Resource`,
+    sort: "fqdn",
     cell: ({ resource, display_name }) => (
       <AnchorLink to="/resources/of/$name" params={{ name: resource }} size="sm" className="name">
         {display_name}

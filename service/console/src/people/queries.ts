@@ -9,8 +9,9 @@ export type PersonUse = Schemas["PersonUseOut"];
 export type Reached = Schemas["ReachedOut"];
 export type Invitation = Schemas["OpenInvitationOut"];
 
+export type ReachedOrder = OrderOf<paths["/api/v1/users/{name}/access"]>;
 export type PersonOrder = OrderOf<paths["/api/v1/users"]>;
-export const PERSON_ORDERS = bothWays<PersonOrder>("display_name", "devices", "last_seen");
+export const PERSON_ORDERS = bothWays<PersonOrder>("display_name", "devices", "last_seen", "last_denied");
 
 export const peopleQuery = (filter: { q?: string; sort?: PersonOrder }): Pages<Person> =>
   watched(
@@ -33,10 +34,11 @@ export const personUseQuery = (name: string) =>
   });
 
 /** Stale with the policies, whose changes it shows. */
-export const reachedQuery = (name: string): Pages<Reached> =>
-  pages(["policies", "of", "person", name], async (part) =>
-    page(await api.GET("/api/v1/users/{name}/access", { params: { path: { name }, query: part } })),
-  );
+export const reachedQuery = (name: string, sort: ReachedOrder): Pages<Reached> =>
+  pages(["policies", "of", "person", name, sort], async (part) => {
+    const params = { path: { name }, query: { ...part, sort } };
+    return page(await api.GET("/api/v1/users/{name}/access", { params }));
+  });
 
 const SOME = 50;
 

@@ -2,19 +2,22 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Stack, Text, Title } from "@mantine/core";
+import { useState } from "react";
 
 import { Grants } from "../access/Grants";
 import { api, page, type Schemas } from "../api/client";
+import type { paths } from "../api/schema";
 import { COLOURS, isZone, recordWords, STATE_NAMES } from "../dns/records";
 import { useDns, type DnsRow, type Published } from "../live/live";
 import { say } from "../locale/language";
 import { AnchorLink } from "../shared/links";
-import { pages } from "../shared/pages";
+import { pages, type OrderOf } from "../shared/pages";
 import { PersonName } from "../shared/PersonName";
 import { RowList, type Column } from "../shared/RowList";
 import { TimeSince } from "../shared/TimeSince";
 
 type WithAccess = Schemas["PersonWithAccessOut"];
+type WithAccessOrder = OrderOf<paths["/api/v1/resources/{name}/access"]>;
 
 const isRecord = (row: DnsRow): row is Published => "type" in row;
 
@@ -63,6 +66,7 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
 }
 
 export function ResourceAccess({ name }: { name: string }) {
+  const [sort, setSort] = useState<WithAccessOrder>("display_name");
   return (
     <section aria-label={t`Access`}>
       <Title order={2} size="h5" mb="xs">
@@ -70,9 +74,11 @@ export function ResourceAccess({ name }: { name: string }) {
       </Title>
       <RowList
         label={t`People with access`}
-        options={pages(["policies", "of", "resource", name], async (part) =>
-          page(await api.GET("/api/v1/resources/{name}/access", { params: { path: { name }, query: part } })),
-        )}
+        options={pages(["policies", "of", "resource", name, sort], async (part) => {
+          const params = { path: { name }, query: { ...part, sort } };
+          return page(await api.GET("/api/v1/resources/{name}/access", { params }));
+        })}
+        sorting={{ by: sort, onSort: (by) => setSort(by as WithAccessOrder) }}
         keyOf={({ user }) => user}
         columns={columns()}
         empty={
@@ -88,6 +94,7 @@ export function ResourceAccess({ name }: { name: string }) {
 const columns = (): Column<WithAccess>[] => [
   {
     title: t`Person`,
+    sort: "display_name",
     cell: ({ user, user_display_name }) => (
       <AnchorLink to="/people/of/$name" params={{ name: user }} size="sm" className="name">
         <PersonName user={user} displayName={user_display_name} />

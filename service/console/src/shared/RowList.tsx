@@ -14,6 +14,8 @@ const HOVERED = "var(--mantine-color-default-hover)";
 
 export interface Column<Row> {
   title: Text;
+  /** In place of the title, with the rows that are loaded. */
+  head?: (rows: readonly Row[]) => ReactNode;
   cell: (row: Row) => ReactNode;
   /** The narrowest screen that shows the column; without it, each screen does. */
   from?: "sm" | "md";
@@ -46,8 +48,14 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
   // A search may go on behind pages without a row.
   if (rows.length === 0) return list.hasNextPage ? <Loading forWhat={label} /> : empty;
   return (
-    <Paper withBorder style={{ overflowX: "auto" }}>
-      <RowTable label={label} columns={columns} sorting={sorting} count={list.hasNextPage ? -1 : rows.length}>
+    <Paper withBorder className="list" style={{ overflowX: "auto" }}>
+      <RowTable
+        label={label}
+        rows={rows}
+        columns={columns}
+        sorting={sorting}
+        count={list.hasNextPage ? -1 : rows.length}
+      >
         <Table.Tbody ref={body}>
           {above > 0 && <Spacer height={above} columns={columns.length} />}
           {sight.map(({ index }) => {
@@ -75,16 +83,23 @@ export function LiveList<Row>({
   columns,
   keyOf,
   sorting,
-}: Omit<RowListProps<Row>, "options" | "empty"> & { rows: readonly Row[] }) {
+  shownMax = Infinity,
+}: Omit<RowListProps<Row>, "options" | "empty"> & {
+  rows: readonly Row[];
+  /** The number of rows to show, the first ones in the chosen order. */
+  shownMax?: number;
+}) {
   return (
-    <Paper withBorder style={{ overflowX: "auto" }}>
-      <RowTable label={label} columns={columns} sorting={sorting} count={rows.length}>
+    <Paper withBorder className="list" style={{ overflowX: "auto" }}>
+      <RowTable label={label} rows={rows} columns={columns} sorting={sorting} count={rows.length}>
         <Table.Tbody>
-          {sortedBy(rows, columns, sorting?.by).map((row) => (
-            <Table.Tr key={keyOf(row)}>
-              <Cells row={row} columns={columns} />
-            </Table.Tr>
-          ))}
+          {sortedBy(rows, columns, sorting?.by)
+            .slice(0, shownMax)
+            .map((row) => (
+              <Table.Tr key={keyOf(row)}>
+                <Cells row={row} columns={columns} />
+              </Table.Tr>
+            ))}
         </Table.Tbody>
       </RowTable>
     </Paper>
@@ -103,12 +118,14 @@ function sortedBy<Row>(
 
 function RowTable<Row>({
   label,
+  rows,
   columns,
   sorting,
   count,
   children,
 }: {
   label: string;
+  rows: readonly Row[];
   columns: readonly Column<Row>[];
   sorting?: Sorting | undefined;
   /** -1: not known yet (aria-rowcount). */
@@ -136,7 +153,7 @@ function RowTable<Row>({
               {column.sort !== undefined && sorting ? (
                 <SortButton title={say(column.title)} sort={column.sort} sorting={sorting} />
               ) : (
-                say(column.title)
+                (column.head?.(rows) ?? say(column.title))
               )}
             </Table.Th>
           ))}
