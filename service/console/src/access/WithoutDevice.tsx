@@ -47,7 +47,7 @@ export function WithoutDevice({ user, name }: { user: string; name: string }) {
       ) : (
         <>
           <Text size="sm">
-            <Trans>Once a computer is enrolled, these policies decide about {name}:</Trans>
+            <Trans>Once a computer is enrolled, these policies decide about {found.display_name}:</Trans>
           </Text>
           <Grants grants={found.grants} />
         </>

@@ -43,7 +43,14 @@ test("a line is a sentence: the actor, the act, and its object", () => {
     "laptop of alice moved from gw-berlin to gw-paris with wiki.corp.example",
   );
   expect(sentenceOf({ ...line, object: "name/git.corp.example", outcome: "denied", details: {} })).toBe(
-    "laptop of alice was denied: name git.corp.example",
+    "laptop of alice was denied git.corp.example",
+  );
+  const unknown = { actor: "unknown", object: "admin/olga", details: {}, names } as const;
+  expect(sentenceOf({ ...unknown, action: "admin.create", outcome: "done" })).toBe(
+    "olga made an account with an invitation",
+  );
+  expect(sentenceOf({ ...unknown, action: "admin.sign-in", outcome: "denied" })).toBe(
+    "A sign-in as olga was denied",
   );
   const olgas = { actor: "olga", outcome: "done", details: {}, names } as const;
   expect(sentenceOf({ ...olgas, action: "resource.replace", object: "resource/wiki" })).toBe(

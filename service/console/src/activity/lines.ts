@@ -182,6 +182,7 @@ const SIGN_INS: Readonly<Record<string, MessageDescriptor>> = {
   INVITATION_INVALID: msg`invitation not valid`,
   CERTIFICATE_UNKNOWN: msg`unknown certificate`,
   SIGN_IN_WRONG: msg`wrong name, password or code`,
+  PROOF_WRONG: msg`wrong password or code`,
   SIGN_IN_LOCKED: msg`sign-in locked`,
   PASSKEY_REFUSED: msg`passkey refused`,
   OIDC_REFUSED: msg`identity provider refused`,
@@ -246,11 +247,16 @@ export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & Ab
   const known = ACTS[line.action];
   const done = known ? i18n._(known) : line.action;
   if (line.action === "audit.left-out") return leftOut(Number(details["left_out"]));
-  if (line.outcome === "denied")
-    return line.action === "tunnel.open"
-      ? t`${who} was denied: ${what}`
-      : t`${who} was denied: ${what}, ${done}`;
+  const id = line.object.slice(line.object.indexOf("/") + 1);
+  if (line.outcome === "denied") {
+    const denied = names[id] ?? id;
+    if (line.action === "tunnel.open") return t`${who} was denied ${denied}`;
+    if (line.action === "admin.sign-in") return t`A sign-in as ${id} was denied`;
+    return t`${who} was denied: ${what}, ${done}`;
+  }
   switch (line.action) {
+    case "admin.create":
+      return t`${id} made an account with an invitation`;
     case "tunnel.open":
       return from
         ? t`${who} moved from ${from} to ${gateway} with ${name}`

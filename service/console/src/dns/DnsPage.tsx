@@ -2,10 +2,9 @@ import { msg, plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
+import { IconPlus, IconSearchOff, IconSitemap } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { api } from "../api/client";
 import { say, sayOptions, type Text as Label } from "../locale/language";
@@ -19,6 +18,7 @@ import { notifyProblem } from "../shared/ProblemNote";
 import { LiveList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
+import { span } from "../shared/words";
 import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { ZoneActs } from "./ZoneActs";
@@ -33,20 +33,19 @@ const SHOWN_STATES: { value: string; label: Label }[] = [
 ];
 
 export function DnsPage() {
-  const filter = useSearch({ from: "/frame/dns" });
+  const { dialog, ...filter } = useSearch({ from: "/frame/dns" });
   const navigate = useNavigate({ from: "/dns" });
   const { rows } = useDns();
   const mayWrite = useMayWrite("dns");
-  const [adding, setAdding] = useState(false);
   if (rows === null) return <Loading forWhat={t`zones`} />;
   const { zones, records } = chosen(rows, filter);
+  const show = (change: typeof filter & { dialog?: "add" | undefined }) =>
+    void navigate({ search: (before) => merged(before, change), replace: true });
   const add = mayWrite && (
-    <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
+    <Button leftSection={<IconPlus size={16} />} onClick={() => show({ dialog: "add" })}>
       <Trans>Add a zone</Trans>
     </Button>
   );
-  const show = (change: typeof filter) =>
-    void navigate({ search: (before) => merged(before, change), replace: true });
   return (
     <>
       <PageHead
@@ -55,9 +54,9 @@ export function DnsPage() {
       >
         {zones.length > 0 && add}
       </PageHead>
-      {adding && <ZoneCreateDialog onClose={() => setAdding(false)} />}
+      {dialog === "add" && mayWrite && <ZoneCreateDialog onClose={() => show({ dialog: undefined })} />}
       {zones.length === 0 && (
-        <EmptyList icon={<IconWorldWww />} title={t`No zone yet`} action={add}>
+        <EmptyList icon={<IconSitemap />} title={t`No zone yet`} action={add}>
           <Trans>
             A zone is where resources’ names are published: a name server, an origin such as corp.example, and
             the name of a TSIG key.
@@ -177,11 +176,11 @@ function ZoneCard({ zone }: { zone: Zone }) {
     onSuccess: () => notifications.show({ message: t`${zone.display_name} is being checked` }),
     onError: notifyProblem,
   });
-  const behind = Math.ceil(zone.lag_seconds);
+  const behind = span(Math.ceil(zone.lag_seconds));
   return (
-    <Paper withBorder p="md" component="section" aria-label={t`Zone ${zone.name}`}>
+    <Paper withBorder p="md" component="section" aria-label={t`Zone ${zone.name}`} className="list">
       <Group justify="space-between" align="flex-start">
-        <Stack gap={2} miw={0} maw={760}>
+        <Stack gap={2} miw={0}>
           <Group gap="xs">
             <Text fw={600} className="name">
               {zone.display_name}
@@ -191,18 +190,17 @@ function ZoneCard({ zone }: { zone: Zone }) {
             </Badge>
           </Group>
           <Encoded name={zone.origin} display_name={zone.display_name} />
-          <Text size="sm" c="dimmed" component="div">
+          <Text size="sm" c="dimmed" component="div" className="measure">
             <span className="mono">{zone.server}</span>
             {zone.serial !== null && `, ${t`serial ${zone.serial}`}`},{" "}
             <Trans>
               checked: <TimeSince at={zone.checked_at} />
             </Trans>
-            {behind > 0 &&
-              `, ${plural(behind, { one: "# second behind the controller’s records", other: "# seconds behind the controller’s records" })}`}
+            {zone.lag_seconds > 0 && `, ${t`${behind} behind the controller’s records`}`}
             {zone.keeper === null && `, ${t`no DNS updater serves this zone`}`}
           </Text>
           {zone.message !== null && (
-            <Text size="sm">
+            <Text size="sm" className="measure">
               {zone.message} {zone.remedy}
             </Text>
           )}

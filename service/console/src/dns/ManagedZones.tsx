@@ -16,11 +16,11 @@ export function ManagedZones() {
   const zones = found.data?.pages.flatMap(({ rows }) => rows) ?? [];
   if (zones.length === 0) return null;
   return (
-    <Paper withBorder p="md" mb="lg" component="section" aria-labelledby="managed-zones">
+    <Paper withBorder p="md" mb="lg" component="section" aria-labelledby="managed-zones" className="list">
       <Title order={2} size="h5" id="managed-zones">
         <Trans>Managed zones</Trans>
       </Title>
-      <Text size="sm" c="dimmed" maw={760} mb="sm">
+      <Text size="sm" c="dimmed" className="measure" mb="sm">
         <Trans>
           Devices open tunnels for names in these zones. A browser gives no reason when access to a name is
           denied; a page of the device can, over plain HTTP. Other programs then connect to the device itself

@@ -53,7 +53,7 @@ test("certificates are said before they end, and zones with their reason", () =>
   });
   expect(
     words({ certificates: [ca("ca", "2027-01-27T12:00:00Z"), ca("server", "2026-12-01T12:00:00Z")] }),
-  ).toEqual([expect.stringMatching(/^The authority devices ends on /)]);
+  ).toEqual([expect.stringMatching(/^The authority “devices” ends on /)]);
   expect(words({ zones: [zone("refused", "ns1 refused the update."), zone("unreachable", null)] })).toEqual([
     "ns1 refused the update.",
     "Records of corp.example are not live",

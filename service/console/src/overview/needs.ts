@@ -3,7 +3,7 @@ import { plural, t } from "@lingui/core/macro";
 
 import type { Schemas } from "../api/client";
 import type { Gateway, Zone } from "../live/live";
-import { day } from "../shared/words";
+import { day, sayCertificate } from "../shared/words";
 
 export interface Need {
   key: string;
@@ -67,9 +67,10 @@ export function needsOf(known: Known, now: number): Need[] {
   for (const { name, kind, expires_at } of known.certificates) {
     if (kind !== "ca" || !ends(expires_at, CA_DAYS)) continue;
     const until = day(expires_at);
+    const authority = sayCertificate(name);
     found.push({
       key: `ca/${name}`,
-      words: t`The authority ${name} ends on ${until}`,
+      words: t`The authority “${authority}” ends on ${until}`,
       isUrgent: true,
       to: { to: "/settings", search: { part: "controller" } },
     });

@@ -84,7 +84,7 @@ function LastUsed({ policy, onDelete }: { policy: Policy; onDelete: OnDelete }) 
   return (
     <Stack gap={4} align="flex-start">
       <Text size="sm" {...(!usage.is_unused && { c: "dimmed" })}>
-        {lastUse(usage, now)}
+        {lastUse(policy, now)}
       </Text>
       {usage.is_unused && onDelete !== null && (
         <Button

@@ -13,10 +13,9 @@ import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
 import { useNow } from "../shared/useNow";
-import { day } from "../shared/words";
 import { PolicyDeleteDialog } from "./PolicyDeleteDialog";
 import { PolicyFields } from "./PolicyFields";
-import { FIELDS, fieldsOf, formOf, lastUse, policyOf, VALIDATE, type PolicyForm } from "./form";
+import { FIELDS, fieldsOf, formOf, lastUseOf, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 import { policyQuery, type Policy, type PolicyIn } from "./queries";
 
@@ -44,15 +43,10 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
   const goBack = useReturn();
   const queries = useQueryClient();
   const mayWrite = useMayWrite("policies");
-  const { usage } = found.row;
-  const [used, from] = [lastUse(usage, useNow()), day(usage.counted_from)];
   const [deleting, { open, close }] = useDisclosure();
   return (
     <Stack>
-      <PageHead
-        title={name}
-        about={usage.last_used_on === null ? t`Not used since ${from}` : t`Last used: ${used}`}
-      >
+      <PageHead title={name} about={lastUseOf(found.row, useNow())}>
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <EditForm
@@ -77,7 +71,7 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
             void navigate({ to: "/policies/of/$name", params: { name: saved.row.name }, replace: true });
         }}
       >
-        {(form, before) => (
+        {(form, before, onBreaks) => (
           <>
             <PolicyFields
               form={form}
@@ -85,7 +79,9 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
                 before.user_display_name === null ? {} : { [before.user ?? ""]: before.user_display_name }
               }
             />
-            {mayWrite && form.isDirty() && <PolicyEffect values={form.values} before={before} />}
+            {mayWrite && form.isDirty() && (
+              <PolicyEffect values={form.values} before={before} onBreaks={onBreaks} />
+            )}
           </>
         )}
       </EditForm>

@@ -1,24 +1,22 @@
 import { msg, plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Autocomplete, Select, Stack, TagsInput, Text } from "@mantine/core";
+import {
+  Autocomplete,
+  Select,
+  Stack,
+  TagsInput,
+  Text,
+  type ComboboxItem,
+  type SelectProps,
+} from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 
-import { say, sayOptions, type Text as Words } from "../locale/language";
+import { sayOptions } from "../locale/language";
 import { FormRows } from "../shared/FormRows";
-import { NO_REQUIREMENT, type PolicyForm } from "./form";
+import { NO_REQUIREMENT, OWN_FACTS, sayFact, type PolicyForm } from "./form";
 import { factsQuery, type Fact } from "./queries";
 
-// The facts that Culvert's own client reports: they can be asked for before the first device is enrolled.
-const OWN_FACTS: Readonly<Record<string, Words>> = {
-  architecture: msg`the processor’s kind`,
-  client_version: msg`the version of Culvert`,
-  disk_encryption: msg`whether the disk is encrypted`,
-  kernel: msg`the kernel’s version`,
-  os: msg`the operating system`,
-  os_id: msg`the distribution`,
-  os_version: msg`the operating system’s version`,
-};
 const HOWS = [
   { value: "one_of", label: msg`is one of` },
   { value: "at_least", label: msg`is at least version` },
@@ -58,16 +56,20 @@ export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> })
                 aria-label={t`Fact ${at + 1}`}
                 placeholder={t`Choose a fact`}
                 // A policy may ask for a fact that no device reports any more.
-                data={[...facts, ...(fact === "" || facts.has(fact) ? [] : [fact])]}
+                data={[...facts, ...(fact === "" || facts.has(fact) ? [] : [fact])].map((value) => ({
+                  value,
+                  label: sayFact(value),
+                }))}
+                filter={withText}
                 renderOption={({ option: { value } }: { option: { value: string } }) => (
-                  <Option name={value} about={about(value, reported.get(value))} />
+                  <Option name={sayFact(value)} about={about(value, reported.get(value))} />
                 )}
                 comboboxProps={{ width: "max-content", position: "bottom-start" }}
                 searchable
                 required
                 allowDeselect={false}
                 spellCheck={false}
-                w={190}
+                w={230}
                 {...form.getInputProps(`posture.${at}.fact`)}
                 value={fact === "" ? null : fact}
                 onChange={(chosen: string | null) => form.setFieldValue(`posture.${at}.fact`, chosen ?? "")}
@@ -118,12 +120,19 @@ const devices = (count: number): string => plural(count, { one: "# device", othe
 const valuesOf = (fact: Fact | undefined): ReadonlyMap<string, number> =>
   new Map((fact?.values ?? []).map(({ value, devices }) => [value, devices]));
 
-/** "the distribution · 12 devices". */
+/** "os_version · 12 devices": the name that devices report, unless it is shown already. */
 function about(fact: string, reported: Fact | undefined): string {
-  const meaning = OWN_FACTS[fact];
   const number = reported === undefined ? t`no device reports it` : devices(reported.devices);
-  return [...(meaning === undefined ? [] : [say(meaning)]), number].join(" · ");
+  return [...(fact in OWN_FACTS ? [fact] : []), number].join(" · ");
 }
+
+/** A fact is found by its words and by the name that devices report. */
+const withText: NonNullable<SelectProps["filter"]> = ({ options, search }) => {
+  const typed = search.trim().toLowerCase();
+  return (options as ComboboxItem[]).filter((option) =>
+    [option.value, option.label].some((text) => text.toLowerCase().includes(typed)),
+  );
+};
 
 function Option({ name, about }: { name: string; about: string }) {
   return (

@@ -7,6 +7,7 @@ import {
   formOf,
   inWords,
   lastUse,
+  lastUseOf,
   newPolicy,
   policyOf,
   spans,
@@ -43,11 +44,16 @@ test("an unchanged form makes the same policy", () => {
 
 test("the last use is said in days", () => {
   const now = Date.parse("2026-11-28T00:30:00Z");
-  const said = (last_used_on: string | null) => lastUse({ ...POLICY.usage, last_used_on }, now);
+  const said = (last_used_on: string | null) =>
+    lastUse({ ...POLICY, usage: { ...POLICY.usage, last_used_on } }, now);
   expect(["2026-11-28", "2026-11-27", "2026-08-30"].map(said)).toEqual(["today", "yesterday", "90 days ago"]);
   // Another computer's clock is ahead.
   expect(said("2026-11-29")).toBe("today");
   expect(said(null)).toBe("not since Jan 1, 2026");
+  const usage = { ...POLICY.usage, counted_from: POLICY.created_at };
+  expect(lastUse({ ...POLICY, usage }, now)).toBe("not used yet");
+  expect(lastUseOf({ ...POLICY, usage }, now)).toBe("Not used yet");
+  expect(lastUse({ ...POLICY, usage: { ...usage, is_unused: true } }, now)).toBe("not since Jan 1, 2026");
 });
 
 test("each requirement has fields for its faults", () => {
@@ -79,8 +85,8 @@ test("conditions are shown in words", () => {
     "approved device",
     "Mon–Fri 08:00–18:00 (Europe/Berlin)",
     "from 10.0.0.0/8",
-    "os_id debian",
-    "os_version 12 or later",
+    "distribution debian",
+    "operating system version 12 or later",
   ]);
   expect(inWords({ code_max_age_seconds: 7200 })).toEqual(["code at most 2 h old"]);
   expect(inWords()).toEqual([]);

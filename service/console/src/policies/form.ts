@@ -48,6 +48,20 @@ export interface PolicyForm extends Record<string, unknown> {
   posture: RequirementForm[];
 }
 
+/** The facts that Culvert's own client reports: they can be asked for before the first device is enrolled. */
+export const OWN_FACTS: Readonly<Record<string, Text>> = {
+  architecture: msg`processor`,
+  client_version: msg`version of Culvert`,
+  disk_encryption: msg`disk encryption`,
+  kernel: msg`kernel version`,
+  os: msg`operating system`,
+  os_id: msg`distribution`,
+  os_version: msg`operating system version`,
+};
+
+/** A fact in words; another program's as it is reported. */
+export const sayFact = (fact: string): string => say(OWN_FACTS[fact] ?? fact);
+
 export const NO_REQUIREMENT: RequirementForm = { fact: "", how: "one_of", values: [], version: "" };
 
 export const WORKDAY: WindowForm = {
@@ -125,11 +139,26 @@ export function written(policy: Policy): PolicyIn {
   return asked;
 }
 
-/** "today", "3 days ago", "not since 28 Nov 2026". `now` in milliseconds. */
-export function lastUse({ last_used_on: on, counted_from }: Policy["usage"], now: number): string {
+/** "today", "3 days ago"; "not used yet" since it was made, or "not since 28 Nov 2026". `now` in milliseconds. */
+export function lastUse({ usage, created_at }: Pick<Policy, "usage" | "created_at">, now: number): string {
+  const { last_used_on: on, counted_from } = usage;
   if (on !== null) return daysAgo(on, now);
   const from = day(counted_from);
-  return t`not since ${from}`;
+  return isNew({ usage, created_at }) ? t`not used yet` : t`not since ${from}`;
+}
+
+const AT_ONCE_MS = 1000;
+
+/** Its uses are counted since it was made, and it is not offered for deletion yet. */
+const isNew = ({ usage, created_at }: Pick<Policy, "usage" | "created_at">): boolean =>
+  !usage.is_unused && Date.parse(usage.counted_from) - Date.parse(created_at) < AT_ONCE_MS;
+
+/** The same as a sentence of the policy's page. */
+export function lastUseOf(policy: Pick<Policy, "usage" | "created_at">, now: number): string {
+  const from = day(policy.usage.counted_from);
+  if (policy.usage.last_used_on === null) return isNew(policy) ? t`Not used yet` : t`Not used since ${from}`;
+  const used = lastUse(policy, now);
+  return t`Last used: ${used}`;
 }
 
 export const isWhole = (form: PolicyForm): boolean =>
@@ -187,8 +216,10 @@ export function inWords(conditions: Conditions = {}): string[] {
   ];
 }
 
-export const required = ({ fact, one_of = [], at_least }: Requirement): string =>
-  at_least == null ? `${fact} ${either(one_of)}` : t`${fact} ${at_least} or later`;
+export function required({ fact: name, one_of = [], at_least }: Requirement): string {
+  const fact = sayFact(name);
+  return at_least == null ? `${fact} ${either(one_of)}` : t`${fact} ${at_least} or later`;
+}
 
 /** "Mon–Fri, Sun": three days or more in a row are a span. */
 export function spans(days: readonly Day[]): string {

@@ -1,7 +1,7 @@
 import type { MessageDescriptor } from "@lingui/core";
 import { msg, plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Badge, Group, Stack, Table, Text } from "@mantine/core";
+import { Badge, Group, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { say } from "../locale/language";
@@ -10,7 +10,7 @@ import { ProblemError } from "../api/problem";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
-import { day } from "../shared/words";
+import { day, sayCertificate } from "../shared/words";
 import { SettingsCard } from "./SettingsCard";
 import { controllerQuery } from "./queries";
 
@@ -51,7 +51,7 @@ export function ControllerTab() {
     ],
   ];
   return (
-    <Stack>
+    <div className="cards">
       <SettingsCard
         title={t`This controller`}
         about={t`From the settings file on the controller’s computer.`}
@@ -99,7 +99,7 @@ export function ControllerTab() {
               <Table.Tr key={one.fingerprint}>
                 <Table.Td>
                   <Text size="sm" fw={600}>
-                    {one.name}
+                    {sayCertificate(one.name)}
                   </Text>
                   <Text size="xs" c="dimmed">
                     {say(KINDS[one.kind])}
@@ -118,7 +118,7 @@ export function ControllerTab() {
           </Table.Tbody>
         </Table>
       </SettingsCard>
-    </Stack>
+    </div>
   );
 }
 

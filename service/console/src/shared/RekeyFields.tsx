@@ -2,6 +2,8 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { NumberInput, SimpleGrid, Stack, Text } from "@mantine/core";
 
+import { separators } from "./words";
+
 /** The limits of an SA: near one of them the keys are renewed. */
 export function RekeyFields({ form }: { form: { getInputProps: (path: string) => object } }) {
   const labels = { soft_seconds: t`Seconds`, soft_packets: t`Packets`, soft_bytes: t`Bytes` };
@@ -20,7 +22,7 @@ export function RekeyFields({ form }: { form: { getInputProps: (path: string) =>
             label={label}
             min={0}
             max={Number.MAX_SAFE_INTEGER}
-            thousandSeparator=" "
+            {...separators()}
             allowDecimal={false}
             {...form.getInputProps(`rekey.${field}`)}
           />

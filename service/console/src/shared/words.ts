@@ -34,6 +34,13 @@ export function saidOf({ user, group, reaches, display_name: name }: Schemas["As
   return reaches ? t`The members of ${of} can reach ${name}` : t`No member of ${of} can reach ${name}`;
 }
 
+/** The separators of a number's parts in the page's language: "1,234.5", "1.234,5". */
+export function separators(): { thousandSeparator: string; decimalSeparator: string } {
+  const parts = new Intl.NumberFormat(locales()).formatToParts(1_234_567.5);
+  const part = (type: string) => parts.find((one) => one.type === type)?.value ?? "";
+  return { thousandSeparator: part("group"), decimalSeparator: part("decimal") };
+}
+
 const DAY_MS = 86_400_000;
 
 const STEPS: [number, string][] = [
@@ -84,6 +91,18 @@ export const moment = (at: string): string =>
 /** "23:49". */
 export const timeOfDay = (at: string): string =>
   new Date(at).toLocaleTimeString(locales(), { timeStyle: "short" });
+
+// The three CAs, and the controller's own certificates.
+const CERTIFICATES: Readonly<Record<string, Text>> = {
+  infrastructure: msg`Infrastructure`,
+  gateway: msg`Gateways`,
+  device: msg`Devices`,
+  server: msg`Server`,
+  client: msg`Client`,
+  public: msg`Public name`,
+};
+
+export const sayCertificate = (name: string): string => say(CERTIFICATES[name] ?? name);
 
 export const ROLES: readonly { value: Schemas["AdminOut"]["role"]; label: Text; about: Text }[] = [
   { value: "owner", label: msg({ context: "role", message: "Owner" }), about: msg`everything` },
