@@ -10,7 +10,7 @@ from culvert_service.operation.commands import init
 from playwright.async_api import Browser, Route, expect
 from pyotp.totp import TOTP
 
-from .conftest import World
+from .conftest import World, refused
 from .console_page import BUILT, SCREENS, administrator, chromium_running, console
 from .switch import Switch
 from .test_admins import PASSWORD
@@ -217,7 +217,25 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
         await expect(tunnels).to_have_count(0)
         opened = await device.open()
         await expect(tunnels).to_contain_text("wiki.corp.example", timeout=1500)
+        day = page.get_by_role("region", name="Last 24 hours")
+        await expect(day).to_contain_text("1 tunnel opened", timeout=1500)
         await shown.picture("overview")
+        for of, title in (("alice", "alice"), ("gw-berlin", "gw-berlin"), ("wiki.corp.example",) * 2):
+            await page.get_by_role("group", name="1 tunnel between").get_by_role("link", name=of).click()
+            await expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+            if of == "gw-berlin":
+                heads = page.get_by_role("table", name="Tunnels").get_by_role("columnheader")
+                await expect(heads.filter(has_text="Name")).to_have_count(1)
+                await expect(heads.filter(has_text="Gateway")).to_have_count(0)
+                await shown.picture("gateway-tunnel")
+            await page.go_back()
+        name = tunnels.get_by_role("columnheader", name="Name")
+        await expect(name).to_have_attribute("aria-sort", "none")
+        await name.get_by_role("button").click()
+        await expect(name).to_have_attribute("aria-sort", "ascending")
+        await refused(device.open("git.corp.example"))
+        # At most each five seconds.
+        await expect(day).to_contain_text("1 refused", timeout=7_000)
         await device.close(opened.tunnel.tunnel_id)
         await expect(tunnels).to_have_count(0, timeout=1500)
         await page.get_by_role("link", name="Resources").click()
@@ -232,6 +250,14 @@ async def test_the_palette_finds_things_of_each_kind_and_starts_acts(
     device = await world.enrol()
     await device.prove()
     await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("POST", "/policies", {"name": "Read it", "group": "writers", "resources": ["wiki"]})
+    await world.rest("POST", "/assertions", {"user": "alice", "name": "wiki.corp.example", "reaches": True})
+    await world.rest("POST", "/tokens", {"name": "prometheus", "scopes": ["metrics:read"], "days": 9})
+    await world.rest("POST", "/users", {"name": "zoe", "email": "zoe@corp.example"})
+    await world.rest("POST", "/invitations", {"user": "zoe"})
+    zone = {"name": "lab", "origin": "lab.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    await joined_sites(world)
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         page = shown.page
         await shown.open("no/such/page")
@@ -246,15 +272,69 @@ async def test_the_palette_finds_things_of_each_kind_and_starts_acts(
             ("alice", "alice"),
             ("lapt", "laptop"),
             ("writ", "writers"),
+            ("read", "Read it"),
+            ("rome", "paris-rome"),
+            ("lab.ex", "lab.example"),
+            ("zoe", "Invitation of zoe"),
+            ("alice can", "alice can reach wiki.corp.example"),
+            ("olg", "olga"),
+            ("prom", "prometheus"),
         ):
             await page.keyboard.press("Control+k")
             await page.get_by_role("textbox", name="Search or jump to").fill(typed)
             await expect(page.locator("[data-action]", has_text=found).first).to_be_visible()
+            await shown.picture(f"commands-{found.split()[0]}")
             await page.keyboard.press("Escape")
-        await page.keyboard.press("Control+k")
-        await page.get_by_role("textbox", name="Search or jump to").fill("add a gate")
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_role("heading", name="Add a gateway")).to_be_visible()
+        for act, kind, title in (
+            ("Add a resource", "heading", "Add a resource"),
+            ("Add a gateway", "heading", "Add a gateway"),
+            ("Invite a person", "dialog", "Invite a person"),
+            ("Add a person", "dialog", "Add a person"),
+            ("Add a group", "heading", "Add a group"),
+            ("Add a policy", "heading", "Add a policy"),
+            ("Add a site tunnel", "heading", "Add a site tunnel"),
+            ("Add a zone", "dialog", "Add a zone"),
+            ("Add an assertion", "dialog", "Add an assertion"),
+            ("Invite an administrator", "dialog", "Invite an administrator"),
+            ("Make a token", "dialog", "Make a token"),
+        ):
+            await page.keyboard.press("Control+k")
+            await page.get_by_role("textbox", name="Search or jump to").fill(act)
+            await page.locator("[data-action]", has_text=act).first.click()
+            opened = page.get_by_role("dialog" if kind == "dialog" else "heading", name=title, exact=True)
+            await expect(opened).to_be_visible()
+            if act == "Invite a person":
+                await opened.get_by_role("combobox", name="Person").click()
+                await page.get_by_role("option", name="zoe").click()
+                await shown.picture("invite-chosen")
+                await opened.get_by_role("button", name="Make a link").click()
+                opened = page.get_by_role("dialog", name="Invite a computer of zoe")
+                await expect(opened.get_by_role("textbox", name="Invitation")).to_be_visible()
+                await opened.get_by_role("button", name="Done").click()
+            elif kind == "dialog":
+                await opened.get_by_role("button", name="Cancel").click()
+            if kind == "dialog":
+                await expect(opened).to_have_count(0)
+                assert "dialog=" not in page.url
+
+
+async def joined_sites(world: World) -> None:
+    sites = {"gw-paris": 9, "gw-rome": 10}
+    for name, number in sites.items():
+        lan = {
+            "port": 2,
+            "mac": "02:00:00:00:02:01",
+            "prefix": f"10.{number}.0.0/24",
+            "address": f"10.{number}.0.1",
+            "neighbours": {f"10.{number}.0.10": "02:00:00:00:02:10"},
+        }
+        await world.add_gateway(name, number, number, lan=lan)
+    ends = [
+        {"gateway": name, "targets": [{"prefix": f"10.{number}.0.0/24"}]} for name, number in sites.items()
+    ]
+    await world.rest(
+        "POST", "/site-tunnels", {"name": "paris-rome", "ends": ends, "owner": "bob@corp.example"}
+    )
 
 
 async def test_a_view_that_the_network_lost_is_asked_for_again(world: World, running: Browser) -> None:

@@ -20,6 +20,8 @@ pytestmark = [
     pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
 ]
 MANY = 10_000
+# The API gives 500 rows at most.
+WAITING = 520
 # The rows in sight, some beyond either edge, the head, and two placeholders for the rest.
 ROWS_MAX = 60
 
@@ -30,7 +32,7 @@ async def running() -> AsyncGenerator[Browser]:
         yield running
 
 
-async def add_devices(world: World) -> None:
+async def add_devices(world: World, many: int = MANY) -> None:
     async with world.database.begin() as session:
         alice = (await session.scalars(select(User.id))).one()
         now = datetime.datetime.now(datetime.UTC)
@@ -44,7 +46,7 @@ async def add_devices(world: World) -> None:
                 "certificate_expires_at": now,
                 "last_seen_at": now - datetime.timedelta(minutes=number) if number % 2 else None,
             }
-            for number in range(MANY)
+            for number in range(many)
         ]
         await session.execute(insert(Device), rows)
 
@@ -85,6 +87,34 @@ async def test_a_page_of_ten_thousand_rows_renders_few(world: World, running: Br
         await expect(table.get_by_role("row").nth(1)).to_contain_text("laptop-00001")
 
 
+async def test_all_devices_that_wait_are_approved_at_once(world: World, running: Browser) -> None:
+    """More than a page of the list, and more than one answer of the API."""
+    await add_devices(world, WAITING)
+    refused_one = await world.enrol()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await shown.open("devices?sort=name")
+        await shown.sign_in(olga)
+        table = page.get_by_role("table", name="Devices")
+        await table.get_by_role("checkbox", name="Choose each shown device that waits").check()
+        await expect(page.get_by_role("button", name="Approve 100 devices")).to_be_visible()
+        await shown.picture("devices-choose-all")
+        await table.get_by_role("checkbox", name="Choose laptop-00003 of alice").uncheck()
+        await expect(page.get_by_role("button", name="Approve 99 devices")).to_be_visible()
+        await page.get_by_role("button", name="Approve all that wait (more than 500)").click()
+        await expect(dialog).to_contain_text(f"and {WAITING + 1 - 5} more")
+        # One that is revoked meanwhile does not stop the others.
+        await world.rest("POST", f"/devices/{refused_one.id}/revoke")
+        await shown.picture("devices-approve-all")
+        await dialog.get_by_role("button", name=f"Approve {WAITING + 1} devices").click()
+        await expect(dialog.get_by_role("status")).to_contain_text(f"of {WAITING + 1} are approved")
+        await expect(page.get_by_text(f"{WAITING} devices are approved")).to_be_visible(timeout=120_000)
+        await expect(dialog).to_have_count(0)
+        await expect(table.get_by_role("checkbox")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    assert await world.rest("GET", "/devices?state=pending") == []
+
+
 async def test_a_list_follows_the_log_long_after_the_overview_was_shown(
     world: World, running: Browser
 ) -> None:
@@ -107,9 +137,9 @@ async def test_a_list_follows_the_log_long_after_the_overview_was_shown(
 
 # Each list with the columns by which it is sorted.
 SORTED = {
-    "people": ("Name", "Last seen", "Devices"),
+    "people": ("Name", "Last seen", "Last denied", "Devices"),
     "invitations": ("For", "Sent by", "Sent", "Valid until"),
-    "devices": ("Device", "State", "Last seen", "Code"),
+    "devices": ("Device", "State", "Last seen", "Last denied", "Code"),
     "resources": ("Name", "Owner"),
     "policies": ("Policy", "Group or person", "Last used"),
     "groups": ("Group", "Members"),

@@ -27,7 +27,7 @@ export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trac
     case "CODE_EXPIRED":
     case "CODE_TOO_OLD":
       return (
-        <Text size="sm" c="dimmed">
+        <Text size="sm" c="dimmed" className="measure">
           <Trans>
             {user} enters a code at {trace.device}. If the authenticator is lost, give the device a new one in{" "}
             <AnchorLink to="/devices" search={{ user }} inherit underline="always">

@@ -95,7 +95,7 @@ export function GatewayJoinPage() {
                 spellCheck={false}
                 {...form.getInputProps("pool")}
               />
-              <Text size="sm" c="dimmed">
+              <Text size="sm" c="dimmed" className="measure">
                 <Trans>
                   The gateway finds its addresses, MAC addresses and routers itself. For a switch of another
                   kind,{" "}

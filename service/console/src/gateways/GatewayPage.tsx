@@ -1,6 +1,6 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Alert, Badge, Button, List, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Button, List, Paper, Stack, Text } from "@mantine/core";
 import { IconPencil, IconServerOff } from "@tabler/icons-react";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
@@ -82,18 +82,17 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ],
     [
       "P4Runtime",
-      gateway.p4runtime === null ? (
-        connectsWords(gateway.version)
-      ) : (
-        <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>
-      ),
+      gateway.p4runtime === null
+        ? connectsWords(gateway.version)
+        : listensWords(gateway.p4runtime, gateway.version),
     ],
     [t`Software`, <Software key="s" of={gateway} />],
     [t`Round trip`, gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
   ];
   return (
-    <Stack gap="xl">
+    <Stack gap="xl" className="wide">
       <PageHead
+        isWide
         title={gateway.name}
         about={
           <>
@@ -140,34 +139,38 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
           </List>
         </Alert>
       )}
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
-        {facts.map(([label, fact]) => (
-          <Paper key={label} withBorder p="md">
-            <Text size="xs" c="dimmed">
-              {label}
-            </Text>
-            <Text size="sm" component="div" className="name">
-              {fact}
-            </Text>
-          </Paper>
-        ))}
-      </SimpleGrid>
+      <Paper withBorder px="md" py="sm">
+        <dl className="facts">
+          {facts.map(([label, fact]) => (
+            <div key={label}>
+              <Text component="dt" size="xs" c="dimmed">
+                {label}
+              </Text>
+              <Text component="dd" size="sm" m={0} className="name">
+                {fact}
+              </Text>
+            </div>
+          ))}
+        </dl>
+      </Paper>
       <section aria-label={t`Tunnels through this gateway`}>
         <Text fw={600} mb="xs">
           {plural(tunnels.length, { 0: "No tunnel is open", one: "# open tunnel", other: "# open tunnels" })}
         </Text>
         {tunnels.length > 0 && (
-          <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
+          <TunnelTable tunnels={tunnels} shownMax={TUNNELS_MAX} ofOneGateway {...(rates && { rates })} />
         )}
       </section>
-      <TrafficSection
-        name={gateway.name}
-        hours={hours}
-        onHours={(chosen) =>
-          void navigate({ search: chosen === HOURS_AT_FIRST ? {} : { hours: chosen }, replace: true })
-        }
-      />
-      <DropsSection name={gateway.name} hours={hours} />
+      <div className="beside">
+        <TrafficSection
+          name={gateway.name}
+          hours={hours}
+          onHours={(chosen) =>
+            void navigate({ search: chosen === HOURS_AT_FIRST ? {} : { hours: chosen }, replace: true })
+          }
+        />
+        <DropsSection name={gateway.name} hours={hours} />
+      </div>
       <TablesSection name={gateway.name} isOnline={gateway.state === "online"} />
       {bundling && (
         <BundleDialog name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
@@ -186,6 +189,9 @@ function certificateOf({ keys: { certificate_expires_at: end } }: Gateway): stri
 
 const connectsWords = (version: string | null): string =>
   version === null ? t`The gateway connects` : t`The gateway connects, version ${version}`;
+
+const listensWords = (address: string, version: string | null): string =>
+  version === null ? address : t`${address}, version ${version}`;
 
 function Mono({ children }: { children: ReactNode }) {
   return <span className="mono">{children}</span>;

@@ -11,7 +11,7 @@ import { useMayWrite } from "../session/session";
 import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
-import { Breaks, EffectBox, EffectList } from "../shared/Effect";
+import { Breaks, EffectBox, EffectList, type OnBreaks } from "../shared/Effect";
 import { LoadedPage } from "../shared/LoadedPage";
 import { AnchorLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
@@ -50,39 +50,43 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
   const [deleting, { open, close }] = useDisclosure();
   return (
     <Stack gap="xl">
-      <PageHead title={name} about={t`A group of people.`}>
+      <PageHead isWide title={name} about={t`A group of people.`}>
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
-      <EditForm
-        label={t`Group`}
-        what={name}
-        found={found}
-        edited={EDITED}
-        mayWrite={mayWrite}
-        write={async (body, etag) =>
-          tagged(
-            await api.PUT("/api/v1/groups/{name}", {
-              params: { path: { name }, header: { "if-match": etag } },
-              body,
-            }),
-          )
-        }
-        again={() => void queries.refetchQueries(groupQuery(name))}
-        onSaved={(saved) => {
-          queries.setQueryData(groupQuery(saved.row.name).queryKey, saved);
-          notifications.show({ message: t`${saved.row.name} is saved` });
-          if (saved.row.name !== name)
-            void navigate({ to: "/groups/of/$name", params: { name: saved.row.name }, replace: true });
-        }}
-      >
-        {(form, before) => (
-          <>
-            <GroupFields form={form} named={before.display_names} />
-            {mayWrite && form.isDirty() && <GroupEffect values={form.values} before={before} />}
-          </>
-        )}
-      </EditForm>
-      <ItsPolicies name={name} />
+      <div className="beside">
+        <EditForm
+          label={t`Group`}
+          what={name}
+          found={found}
+          edited={EDITED}
+          mayWrite={mayWrite}
+          write={async (body, etag) =>
+            tagged(
+              await api.PUT("/api/v1/groups/{name}", {
+                params: { path: { name }, header: { "if-match": etag } },
+                body,
+              }),
+            )
+          }
+          again={() => void queries.refetchQueries(groupQuery(name))}
+          onSaved={(saved) => {
+            queries.setQueryData(groupQuery(saved.row.name).queryKey, saved);
+            notifications.show({ message: t`${saved.row.name} is saved` });
+            if (saved.row.name !== name)
+              void navigate({ to: "/groups/of/$name", params: { name: saved.row.name }, replace: true });
+          }}
+        >
+          {(form, before, onBreaks) => (
+            <>
+              <GroupFields form={form} named={before.display_names} />
+              {mayWrite && form.isDirty() && (
+                <GroupEffect values={form.values} before={before} onBreaks={onBreaks} />
+              )}
+            </>
+          )}
+        </EditForm>
+        <ItsPolicies name={name} />
+      </div>
       {deleting && (
         <GroupDeleteDialog group={found.row} onClose={close} onDeleted={() => goBack("/groups")} />
       )}
@@ -90,7 +94,7 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
   );
 }
 
-function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
+function GroupEffect({ values, before, onBreaks }: { values: GroupForm; before: Group; onBreaks: OnBreaks }) {
   const asked = values.name.trim() === "" ? null : groupOf(values);
   const effect = useEffectOf("groups", before.name, asked, (body) => previewGroup(body, before.name));
   return (
@@ -98,7 +102,7 @@ function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
       {effect.data && asked !== null ? (
         <>
           <EffectList effect={effect.data} />
-          <Breaks of={effect.data.breaks} />
+          <Breaks of={effect.data.breaks} onBreaks={onBreaks} />
         </>
       ) : (
         <Text size="sm" c="dimmed">

@@ -9,6 +9,7 @@ import { useLayoutEffect, useMemo, useRef, useState, type RefObject } from "reac
 
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
+import { AnchorLink } from "../shared/links";
 import { useNow } from "../shared/useNow";
 import { age, rate } from "../shared/words";
 import { layout, partsOf, type Column, type Named, type Spot } from "./layout";
@@ -84,7 +85,7 @@ export function LiveMap({
   return (
     <Box
       ref={ref}
-      role="img"
+      role="group"
       aria-label={plural(tunnels.length, {
         one: "# tunnel between devices, gateways and resources",
         other: "# tunnels between devices, gateways and resources",
@@ -167,14 +168,15 @@ function SpotCard({ data }: NodeProps<SpotNode>) {
             </Text>
           )}
           <Box miw={0}>
-            <Text
-              component="div"
+            <AnchorLink
+              to={data.href}
+              display="block"
               size={data.isNarrow ? "xs" : "sm"}
-              fw={data.state === "idle" ? 400 : 550}
-              {...(data.state === "idle" && { c: "dimmed" })}
+              fw={data.state === "idle" ? 400 : 600}
+              c={data.state === "idle" ? "dimmed" : "var(--mantine-color-text)"}
             >
               <Words text={data.title} />
-            </Text>
+            </AnchorLink>
             {data.about !== "" && (
               <Text component="div" size="xs" c={data.state === "offline" ? "red" : "dimmed"}>
                 <Words text={data.about} />

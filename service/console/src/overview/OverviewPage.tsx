@@ -38,8 +38,8 @@ export function OverviewPage() {
   const all = fleet.length;
   const isKnown = tunnels.rows !== null && gateways.rows !== null;
   return (
-    <>
-      <PageHead title={t`Overview`} about={t`Open tunnels, people, devices and gateways, live.`}>
+    <div className="wide">
+      <PageHead isWide title={t`Overview`} about={t`Open tunnels, people, devices and gateways, live.`}>
         <Badge variant="dot" color={link === "live" ? "culvert" : "gray"} size="lg" tt="none">
           {link === "live" ? t`Live` : link === "lost" ? t`Connection lost` : t`Connecting`}
         </Badge>
@@ -94,7 +94,7 @@ export function OverviewPage() {
           )}
         </Stack>
       )}
-    </>
+    </div>
   );
 }
 

@@ -15,6 +15,8 @@ export type Column = "device" | "gateway" | "resource";
 export interface Spot {
   id: string;
   column: Column;
+  /** The address of its page. */
+  href: string;
   title: string;
   about: string;
   state: "online" | "offline" | "draining" | "idle";
@@ -70,6 +72,7 @@ export function layout(
     device: byTitle(
       [...devices.shown.values()].map(({ device_id, user, user_display_name, device }) => ({
         id: `device/${device_id}`,
+        href: `/people/of/${encodeURIComponent(user)}`,
         title: user_display_name ?? user,
         about: device,
         state: "online",
@@ -81,6 +84,7 @@ export function layout(
       ...byTitle(
         [...resources.shown.values()].map(({ resource, display_name }) => ({
           id: `resource/${resource}`,
+          href: `/resources/of/${encodeURIComponent(resource)}`,
           title: display_name,
           about: "",
           state: "online" as const,
@@ -89,6 +93,7 @@ export function layout(
       ...byTitle(
         idle.map(({ name, display_name }) => ({
           id: `resource/${name}`,
+          href: `/resources/of/${encodeURIComponent(name)}`,
           title: display_name,
           about: t`no tunnel now`,
           state: "idle" as const,
@@ -127,6 +132,7 @@ function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" |
         : plural(tunnels, { 0: "no open tunnel", one: "# open tunnel", other: "# open tunnels" });
   return {
     id: `gateway/${name}`,
+    href: `/gateways/of/${encodeURIComponent(name)}`,
     title: name,
     about,
     state: state === "offline" ? state : draining ? "draining" : state,

@@ -40,6 +40,7 @@ function Details({ found }: { found: Tagged<Person> }) {
   return (
     <Stack gap="xl">
       <PageHead
+        isWide
         title={calledBy(name, display_name)}
         about={
           <Text inherit className="name">
@@ -66,9 +67,11 @@ function Details({ found }: { found: Tagged<Person> }) {
         {mayWrite && <DeleteButton onClick={() => setDoing("delete")} />}
       </PageHead>
       <PersonGroups name={name} />
-      <PersonDevices name={name} />
-      <PersonReach name={name} />
-      <PersonDenials name={name} />
+      <div className="beside">
+        <PersonDevices name={name} />
+        <PersonReach name={name} />
+        <PersonDenials name={name} />
+      </div>
       {doing === "invite" && <InviteDialog name={name} onClose={done} />}
       {doing === "edit" && <PersonEditDialog found={found} onClose={done} />}
       {doing === "delete" && (

@@ -51,6 +51,7 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
   return (
     <Stack gap="xl">
       <PageHead
+        isWide
         title={display_name}
         about={
           inDns === null
@@ -60,43 +61,49 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
       >
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
-      <section aria-label={t`Open tunnels`}>
-        <Text fw={600} mb="xs">
-          {tunnels.length === 0
-            ? t`No tunnel is open`
-            : plural(tunnels.length, { one: "# open tunnel", other: "# open tunnels" })}
-        </Text>
-        {tunnels.length > 0 && <TunnelTable tunnels={tunnels} {...(rates && { rates })} />}
-      </section>
-      <ResourceDns fqdn={fqdn} />
-      <ResourceAccess name={name} />
-      <EditForm
-        label={t`Resource`}
-        what={display_name}
-        found={found}
-        edited={EDITED}
-        mayWrite={mayWrite}
-        write={async (body, etag) =>
-          tagged(
-            await api.PUT("/api/v1/resources/{name}", {
-              params: { path: { name }, header: { "if-match": etag } },
-              body,
-            }),
-          )
-        }
-        again={() => void queries.refetchQueries(resourceQuery(name))}
-        onSaved={(saved) => {
-          queries.setQueryData(resourceQuery(name).queryKey, saved);
-          notifications.show({ message: t`${saved.row.display_name} is saved` });
-        }}
-      >
-        {(form, before) => (
-          <>
-            <ResourceFields form={form} />
-            {mayWrite && form.isDirty() && <ResourceEffect values={form.values} before={before} />}
-          </>
-        )}
-      </EditForm>
+      <div className="beside">
+        <Stack gap="xl">
+          <section aria-label={t`Open tunnels`}>
+            <Text fw={600} mb="xs">
+              {tunnels.length === 0
+                ? t`No tunnel is open`
+                : plural(tunnels.length, { one: "# open tunnel", other: "# open tunnels" })}
+            </Text>
+            {tunnels.length > 0 && <TunnelTable tunnels={tunnels} {...(rates && { rates })} />}
+          </section>
+          <ResourceDns fqdn={fqdn} />
+          <ResourceAccess name={name} />
+        </Stack>
+        <EditForm
+          label={t`Resource`}
+          what={display_name}
+          found={found}
+          edited={EDITED}
+          mayWrite={mayWrite}
+          write={async (body, etag) =>
+            tagged(
+              await api.PUT("/api/v1/resources/{name}", {
+                params: { path: { name }, header: { "if-match": etag } },
+                body,
+              }),
+            )
+          }
+          again={() => void queries.refetchQueries(resourceQuery(name))}
+          onSaved={(saved) => {
+            queries.setQueryData(resourceQuery(name).queryKey, saved);
+            notifications.show({ message: t`${saved.row.display_name} is saved` });
+          }}
+        >
+          {(form, before, onBreaks) => (
+            <>
+              <ResourceFields form={form} />
+              {mayWrite && form.isDirty() && (
+                <ResourceEffect values={form.values} before={before} onBreaks={onBreaks} />
+              )}
+            </>
+          )}
+        </EditForm>
+      </div>
       {deleting && (
         <ResourceDeleteDialog resource={found.row} onClose={close} onDeleted={() => goBack("/resources")} />
       )}

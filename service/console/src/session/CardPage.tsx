@@ -1,4 +1,4 @@
-import { Group, Stack, Text, Title } from "@mantine/core";
+import { Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
@@ -20,7 +20,7 @@ export function CardPage({
 }) {
   useDocumentTitle(`${title} · Culvert`);
   return (
-    <Card maxWidth={420}>
+    <Card maxWidth={420} beside={!once && <LanguageSwitch />}>
       <Stack gap={4} mb="lg">
         <Title order={1} size="h3">
           {title}
@@ -32,11 +32,6 @@ export function CardPage({
         )}
       </Stack>
       {children}
-      {!once && (
-        <Group justify="flex-end" mt="lg">
-          <LanguageSwitch />
-        </Group>
-      )}
     </Card>
   );
 }

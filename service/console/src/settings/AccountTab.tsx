@@ -1,6 +1,6 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { ActionIcon, Badge, Button, Group, Stack, Table, Text } from "@mantine/core";
+import { ActionIcon, Badge, Button, Group, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
@@ -29,7 +29,7 @@ export function AccountTab() {
   const done = () => setDoing(null);
   if (!session) return null;
   return (
-    <Stack>
+    <div className="cards">
       <SettingsCard title={session.name} about={t`Your role at this controller: ${sayRole(session.role)}.`} />
       {session.has_password && (
         <>
@@ -88,7 +88,7 @@ export function AccountTab() {
       {doing === "codes" && <RecoveryCodesDialog onClose={done} />}
       {doing === "without-codes" && <WithoutCodes onClose={done} />}
       {doing === "without-password" && <WithoutPassword onClose={done} />}
-    </Stack>
+    </div>
   );
 }
 

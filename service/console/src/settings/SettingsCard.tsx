@@ -6,22 +6,25 @@ export function SettingsCard({
   title,
   about,
   action,
+  isList = false,
   children,
 }: {
   title: string;
   about?: ReactNode;
   action?: ReactNode;
+  /** The card holds a list, as wide as one. */
+  isList?: boolean;
   children?: ReactNode;
 }) {
   return (
-    <Paper withBorder p="lg" component="section" aria-label={title} maw={820}>
+    <Paper withBorder p="lg" component="section" aria-label={title} maw={isList ? 1600 : 820}>
       <Group justify="space-between" align="flex-start" mb={children ? "md" : 0}>
         <Stack gap={2} flex={1} miw={220}>
           <Title order={2} size="h4">
             {title}
           </Title>
           {about !== undefined && (
-            <Text size="sm" c="dimmed" component="div">
+            <Text size="sm" c="dimmed" component="div" className="measure">
               {about}
             </Text>
           )}

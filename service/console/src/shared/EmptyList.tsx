@@ -17,7 +17,7 @@ export function EmptyList({
   action?: ReactNode;
 }) {
   return (
-    <Paper withBorder py={64} px="md">
+    <Paper withBorder py={64} px="md" className="list">
       <Stack align="center" gap="sm" maw={440} mx="auto" ta="center">
         <ThemeIcon size={56} radius="xl" variant="light">
           {icon}

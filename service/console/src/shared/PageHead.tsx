@@ -5,21 +5,24 @@ import type { ReactNode } from "react";
 export function PageHead({
   title,
   about,
+  isWide = false,
   children,
 }: {
   title: string;
   about?: ReactNode;
+  /** The page has parts beside each other, and no list alone. */
+  isWide?: boolean;
   children?: ReactNode;
 }) {
   useDocumentTitle(`${title} · Culvert`);
   return (
-    <Group justify="space-between" align="flex-start" mb="lg" gap="md">
+    <Group justify="space-between" align="flex-start" mb="lg" gap="md" className={isWide ? "wide" : "list"}>
       <Stack gap={2} maw={720} miw={0}>
         <Title order={1} size="h2" className="name">
           {title}
         </Title>
         {about !== undefined && (
-          <Text c="dimmed" size="sm" component="div">
+          <Text c="dimmed" size="sm" component="div" className="measure">
             {about}
           </Text>
         )}

@@ -38,7 +38,9 @@ export function SearchField({
       leftSection={<IconSearch size={16} />}
       rightSection={
         typed === "" ? (
-          <Kbd size="xs">/</Kbd>
+          <Kbd size="xs" visibleFrom="sm">
+            /
+          </Kbd>
         ) : (
           <CloseButton
             size="sm"

@@ -48,6 +48,7 @@ function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
   return (
     <Stack gap="xl">
       <PageHead
+        isWide
         title={name}
         about={
           <>
@@ -60,40 +61,42 @@ function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
       >
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
-      <Stack gap="sm">
-        <SimpleGrid cols={{ base: 1, sm: 2 }} maw={960}>
-          {ends.map((end) => (
-            <EndCard key={end.gateway} end={end} />
-          ))}
-        </SimpleGrid>
-        <Text size="sm" c="dimmed">
-          <Trans>
-            {effective_suite}; keys made <TimeSince at={keyed_at} never={t`not yet`} />
-          </Trans>
-        </Text>
-      </Stack>
-      <EditForm
-        label={t`Site tunnel`}
-        what={name}
-        found={found}
-        edited={EDITED}
-        mayWrite={mayWrite}
-        write={async (body, etag) =>
-          tagged(
-            await api.PUT("/api/v1/site-tunnels/{name}", {
-              params: { path: { name }, header: { "if-match": etag } },
-              body,
-            }),
-          )
-        }
-        again={() => void queries.refetchQueries(siteTunnelQuery(name))}
-        onSaved={(saved) => {
-          queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
-          notifications.show({ message: t`${name} is saved; traffic that both versions permit continues` });
-        }}
-      >
-        {(form) => <SiteTunnelFields form={form} suite={effective_suite} />}
-      </EditForm>
+      <div className="beside">
+        <Stack gap="sm">
+          <SimpleGrid cols={{ base: 1, sm: 2 }} maw={960}>
+            {ends.map((end) => (
+              <EndCard key={end.gateway} end={end} />
+            ))}
+          </SimpleGrid>
+          <Text size="sm" c="dimmed">
+            <Trans>
+              {effective_suite}; keys made <TimeSince at={keyed_at} never={t`not yet`} />
+            </Trans>
+          </Text>
+        </Stack>
+        <EditForm
+          label={t`Site tunnel`}
+          what={name}
+          found={found}
+          edited={EDITED}
+          mayWrite={mayWrite}
+          write={async (body, etag) =>
+            tagged(
+              await api.PUT("/api/v1/site-tunnels/{name}", {
+                params: { path: { name }, header: { "if-match": etag } },
+                body,
+              }),
+            )
+          }
+          again={() => void queries.refetchQueries(siteTunnelQuery(name))}
+          onSaved={(saved) => {
+            queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
+            notifications.show({ message: t`${name} is saved; traffic that both versions permit continues` });
+          }}
+        >
+          {(form) => <SiteTunnelFields form={form} suite={effective_suite} />}
+        </EditForm>
+      </div>
       {deleting && <Delete tunnel={found.row} onClose={close} />}
     </Stack>
   );

@@ -11,6 +11,8 @@ import { useHappened, useOld } from "./useHappened";
 import { both } from "../shared/words";
 import { ButtonLink } from "../shared/links";
 
+const TICK_PX = 26;
+
 /** The way from an empty controller to the first opened page, for those with write access, until finished or dismissed. */
 export function Wizard() {
   const mayWrite = useMayWrite("resources");
@@ -33,7 +35,7 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
   const steps = stepsOf(happened);
   const done = steps.filter(({ isDone }) => isDone).length;
   return (
-    <Paper withBorder p="lg" mb="lg" component="section" aria-label={t`First steps`}>
+    <Paper withBorder p="lg" mb="lg" component="section" aria-label={t`First steps`} className="list">
       <Group justify="space-between" align="flex-start" wrap="nowrap" mb="xs">
         <div>
           <Title order={2} size="h4">
@@ -72,7 +74,7 @@ function WizardStep({
   return (
     <Group component="li" wrap="nowrap" align="flex-start" gap="sm" data-done={isDone}>
       <ThemeIcon
-        size={26}
+        size={TICK_PX}
         radius="xl"
         variant={isDone ? "filled" : isNext ? "light" : "default"}
         role="img"
@@ -82,7 +84,7 @@ function WizardStep({
       </ThemeIcon>
       <Group justify="space-between" flex={1} gap="xs">
         <div>
-          <Text size="sm" fw={isNext ? 600 : 500} {...(isDone && { c: "dimmed" })}>
+          <Text size="sm" lh={`${TICK_PX}px`} fw={isNext ? 600 : 500} {...(isDone && { c: "dimmed" })}>
             {say(title)}
           </Text>
           {isNext && (
