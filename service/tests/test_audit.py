@@ -463,3 +463,8 @@ async def test_lines_name_devices_and_lists_say_what_was_refused_last(world: Wor
     assert shown["last_denied"] == person["last_denied"]
     assert shown["last_denied"]["object"] == "name/wiki.corp.example"
     assert (shown["last_denied"]["why"], shown["last_denied"]["at"]) == (lines[0]["why"], lines[0]["at"])
+    await world.rest("POST", "/users", {"name": "aaron", "email": "aaron@corp.example"})
+    await world.enrol("aaron")
+    for kind, name in (("devices", "user"), ("users", "name")):
+        for sort, names in (("last_denied", ["aaron", "alice"]), ("-last_denied", ["alice", "aaron"])):
+            assert [row[name] for row in await world.rest("GET", f"/{kind}?sort={sort}")] == names

@@ -17,6 +17,10 @@ from .switch import Switch
 pytestmark = pytest.mark.slow
 
 
+# The lists of one thing, with the name of one that has rows.
+OF_ONE = {"/api/v1/users/{name}/access": "alice", "/api/v1/resources/{name}/access": "wiki"}
+
+
 async def lists(world: World) -> list[str]:
     """Every path that answers with an array of objects which can be many."""
     paths: dict[str, Any] = (await world.anyone.get("/openapi.json")).json()["paths"]
@@ -33,8 +37,7 @@ async def lists(world: World) -> list[str]:
     whole = ("/api/v1/assertions", "/api/v1/devices/facts")
     for path in ("/api/v1/access", *session, *charts, *whole):
         found.remove(path)
-    of_one = {"/api/v1/users/{name}/access": "alice", "/api/v1/resources/{name}/access": "wiki"}
-    return [path.format(name=of_one[path]) if path in of_one else path for path in found]
+    return [path.format(name=OF_ONE[path]) if path in OF_ONE else path for path in found]
 
 
 async def walked(world: World, path: str, limit: int) -> list[Any]:
@@ -123,7 +126,7 @@ async def orders(world: World) -> dict[str, list[str]]:
     for path, methods in paths.items():
         for parameter in methods.get("get", {}).get("parameters", []):
             if parameter["name"] == "sort":
-                found[path] = parameter["schema"]["enum"]
+                found[path.format(name=OF_ONE.get(path))] = parameter["schema"]["enum"]
     return found
 
 
@@ -144,9 +147,11 @@ async def test_each_order_has_each_row_once_over_its_pages_and_both_ways(
         await world.rest("POST", "/users", {"name": name, "email": "x@corp.example", "display_name": "Émile"})
         await world.rest("POST", "/invitations", {"user": name})
         await world.rest("POST", "/groups", {"name": name, "members": ["alice"]})
-        await world.rest("POST", "/policies", {"name": name, "user": "alice", "resources": ["wiki"]})
         await world.rest("POST", "/tokens", {"name": name, "scopes": ["read"]})
         await world.add_resource(name, ["gw-paris"], address="10.20.0.10", owner="Zoe")
+        for user in ("alice", name):
+            policy = {"name": f"{user} reaches {name}", "user": user, "resources": ["wiki", name]}
+            await world.rest("POST", "/policies", policy)
         ends = [
             {"gateway": "gw-paris", "targets": [{"prefix": f"10.20.0.1{number}/32"}]},
             {"gateway": "gw-tokyo", "targets": [{"prefix": f"10.60.0.1{number}/32"}]},

@@ -78,7 +78,9 @@ function ApproveAllDialog({
             loading={approve.isPending}
             onClick={() => approve.mutate(devices.map(({ id }) => id))}
           >
-            {plural(count, { 0: "Approve", one: "Approve # device", other: "Approve # devices" })}
+            {count === 0
+              ? t`Approve`
+              : plural(count, { one: "Approve # device", other: "Approve # devices" })}
           </Button>
         </Group>
       </Stack>

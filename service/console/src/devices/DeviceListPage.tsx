@@ -78,7 +78,7 @@ export function DeviceListPage() {
             title: t`Actions`,
             align: "right",
             cell: (device) => (
-              <Group gap="xs" justify="flex-end" wrap="nowrap">
+              <Group gap="xs" justify="flex-end">
                 {mayWrite && stateOf(device) === "pending" && <Approve device={device} />}
                 <More device={device} mayWrite={mayWrite} onDo={(what) => setDoing({ what, device })} />
               </Group>
