@@ -77,8 +77,10 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         # Those that devices report stand first, and others can be asked for too.
         await computer.get_by_role("combobox", name="Fact 1").click()
         facts = page.get_by_role("option")
-        await expect(facts.nth(1)).to_contain_text("os_idthe distribution · 2 devices")
+        await expect(facts.nth(1)).to_contain_text("distributionos_id · 2 devices")
         await page.get_by_role("option", name="disk_encryption").click()
+        chosen = computer.get_by_role("combobox", name="Fact 1")
+        await expect(chosen).to_have_value("disk encryption")
         await computer.get_by_role("combobox", name="Values 1").fill("on")
         await page.keyboard.press("Enter")
         await computer.get_by_role("button", name="Another fact").click()
@@ -112,7 +114,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await page.get_by_role("button", name="Add it").click()
         table = page.get_by_role("table", name="Policies")
         await expect(table).to_contain_text(
-            "code at most 30 min old; Mon–Sun 00:00–00:00 (UTC); from 127.0.0.0/8; os_version 12 or later"
+            "code at most 30 min old; Mon–Sun 00:00–00:00 (UTC); from 127.0.0.0/8; operating system version 12 or later"
         )
         made = await world.rest("GET", "/policies/Writers%20reach%20the%20wiki")
         assert made["conditions"]["code_max_age_seconds"] == 1800

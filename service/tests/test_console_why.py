@@ -47,7 +47,7 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(without).to_contain_text("No policy lets bob reach this name either")
         await page.get_by_role("combobox", name="Name").fill("Wiki.corp.example.")
         await page.get_by_role("button", name="Check").click()
-        await expect(without).to_contain_text("these policies decide about Wiki.corp.example.")
+        await expect(without).to_contain_text("these policies decide about wiki.corp.example:")
         await expect(without).to_contain_text("for the group readers")
         await shown.picture("why-without-device")
         # A display name that two people have, and then one that is hers alone.
