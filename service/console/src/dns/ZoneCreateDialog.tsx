@@ -79,7 +79,7 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
       </SimpleGrid>
       <Text size="sm" c="dimmed">
         <Trans>
-          For a refused name, a browser shows an error without the reason; the device’s notification and tray
+          For a denied name, a browser shows an error without the reason; the device’s notification and tray
           have it. A page with the reason can be turned on later, under “Managed zones”, for a zone whose
           names are for browsers: other programs then connect to the device itself.
         </Trans>
