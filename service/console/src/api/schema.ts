@@ -5085,7 +5085,7 @@ export interface operations {
                 state?: components["schemas"]["DeviceState"] | null;
                 /** @description Only devices that wait for an approval, or only the others */
                 approval_needed?: boolean | null;
-                sort?: "created" | "-created" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "last_seen" | "-last_seen" | "code" | "-code";
+                sort?: "created" | "-created" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "last_seen" | "-last_seen" | "last_denied" | "-last_denied" | "code" | "-code";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
@@ -7489,6 +7489,7 @@ export interface operations {
     to_resource_api_v1_resources__name__access_get: {
         parameters: {
             query?: {
+                sort?: "name" | "-name" | "display_name" | "-display_name";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
@@ -8650,7 +8651,7 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
-                sort?: "name" | "-name" | "display_name" | "-display_name" | "devices" | "-devices" | "last_seen" | "-last_seen";
+                sort?: "name" | "-name" | "display_name" | "-display_name" | "devices" | "-devices" | "last_seen" | "-last_seen" | "last_denied" | "-last_denied";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
@@ -8820,6 +8821,7 @@ export interface operations {
     of_person_api_v1_users__name__access_get: {
         parameters: {
             query?: {
+                sort?: "name" | "-name" | "fqdn" | "-fqdn";
                 limit?: number;
                 /** @description From the previous page's Link header */
                 cursor?: string | null;
