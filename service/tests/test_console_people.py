@@ -134,7 +134,7 @@ async def test_the_dialog_of_an_invitation_follows_its_computer(
         link = await dialog.get_by_role("textbox", name="Invitation").input_value()
         steps = dialog.get_by_role("listitem")
         await expect(steps).to_have_text(
-            ["Waiting for the computer to enrol", "The first name is not opened yet"]
+            ["Waiting for the computer to enrol", "alice has not opened a page yet"]
         )
         await expect(steps.get_by_role("img", name="to do")).to_have_count(2)
         # She reaches a resource.
@@ -146,7 +146,7 @@ async def test_the_dialog_of_an_invitation_follows_its_computer(
         await shown.picture("invite-enrolled")
         await device.prove()
         opened = await device.open()
-        await expect(steps.last).to_have_text("The first name is opened: wiki.corp.example")
+        await expect(steps.last).to_have_text("alice has opened wiki.corp.example")
         await device.close(opened.tunnel.tunnel_id)
         await expect(steps.get_by_role("img", name="done")).to_have_count(2)
         await page.set_viewport_size(NARROW)

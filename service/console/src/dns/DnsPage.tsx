@@ -196,8 +196,11 @@ function ZoneCard({ zone }: { zone: Zone }) {
             <Trans>
               checked: <TimeSince at={zone.checked_at} />
             </Trans>
-            {zone.lag_seconds > 0 && `, ${t`${behind} behind the controller’s records`}`}
-            {zone.keeper === null && `, ${t`no DNS updater serves this zone`}`}
+            {zone.keeper !== null &&
+              zone.lag_seconds > 0 &&
+              `, ${t`${behind} behind the controller’s records`}`}
+            {zone.keeper === null &&
+              `, ${t`no DNS updater serves this zone: start culvert-dns-updater on a host that reaches its name server`}`}
           </Text>
           {zone.message !== null && (
             <Text size="sm" className="measure">

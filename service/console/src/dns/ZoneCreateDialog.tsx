@@ -71,7 +71,7 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
         />
         <TextInput
           label={t`TSIG key`}
-          description={t`Its file’s name in /etc/culvert/dns-keys, without .key`}
+          description={t`A key of tsig-keygen that the name server lets change the zone: its file’s name in /etc/culvert/dns-keys on the controller’s host, without .key`}
           placeholder="culvert"
           required
           {...fieldOf(form, "key")}
@@ -81,7 +81,8 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
         <Trans>
           For a denied name, a browser shows an error without the reason; the device’s notification and tray
           have it. A page with the reason can be turned on later, under “Managed zones”, for a zone whose
-          names are for browsers: other programs then connect to the device itself.
+          names are for browsers: other programs, such as ssh, then reach the device itself instead of an
+          error.
         </Trans>
       </Text>
       <Fold title={t`Port, time to live, view and instance`} fields={SELDOM} errors={form.errors}>

@@ -160,7 +160,7 @@ function Steps({
       </Step>
       <Step number={2} title={texts.enrol}>
         <Stack gap="xs" align="flex-start">
-          <Text size="sm">{texts.enrolAbout}</Text>
+          <Text size="sm">{texts.enrolAbout(window.location.host)}</Text>
           <Button
             component="a"
             href={desktopLink(window.location.origin, invitation)}

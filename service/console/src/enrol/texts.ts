@@ -13,8 +13,9 @@ const english = {
   installOther: "Culvert runs on Debian 12 and 13 and on Ubuntu 24.04. Open this link on such a computer.",
   installPhone: "Culvert does not run on phones. Open this link on the computer that you want to enrol.",
   enrol: "Enrol this computer",
-  enrolAbout: "Culvert opens, shows this controller's name, and asks for your consent.",
-  inTerminal: "Or run this command in a terminal:",
+  enrolAbout: (controller: string) =>
+    `Culvert opens, shows the name of your organisation's controller, ${controller}, and asks for your consent.`,
+  inTerminal: "If nothing opens, install Culvert first, or run this command in a terminal:",
   scan: "Scan the QR code",
   scanAbout:
     "Culvert shows a QR code. Scan it with an authenticator app on your phone, and type the code from the app.",
@@ -59,8 +60,10 @@ const german: Texts = {
   installPhone:
     "Culvert läuft nicht auf Telefonen. Diesen Link auf dem Computer öffnen, der registriert werden soll.",
   enrol: "Diesen Computer registrieren",
-  enrolAbout: "Culvert öffnet sich, zeigt den Namen dieses Controllers und bittet um Zustimmung.",
-  inTerminal: "Oder diesen Befehl in einem Terminal ausführen:",
+  enrolAbout: (controller) =>
+    `Culvert öffnet sich, zeigt den Namen des Controllers der Organisation, ${controller}, und bittet um Zustimmung.`,
+  inTerminal:
+    "Falls sich nichts öffnet: zuerst Culvert installieren, oder diesen Befehl in einem Terminal ausführen:",
   scan: "QR-Code scannen",
   scanAbout:
     "Culvert zeigt einen QR-Code. Diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben.",

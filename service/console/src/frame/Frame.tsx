@@ -135,7 +135,7 @@ function Lost() {
 
 function CommandsButton({ onClick }: { onClick: () => void }) {
   const os = useOs({ getValueInEffect: false });
-  const modifier = os === "macos" || os === "ios" ? "⌘" : "Ctrl+";
+  const modifier = os === "macos" || os === "ios" ? "⌘" : t`Ctrl+`;
   return (
     <>
       <UnstyledButton

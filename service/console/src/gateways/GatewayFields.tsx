@@ -38,8 +38,8 @@ const MTU_MIN = 1280;
 /** `isFree`: the field has the prefix that the controller suggests. */
 export function PoolHint({ isFree }: { isFree: boolean }) {
   return isFree
-    ? t`Devices get their inner addresses from it, and your network routes it to this gateway. Suggested: a private prefix that overlaps no gateway, resource or protected prefix`
-    : t`Devices get their inner addresses from it, and your network routes it to this gateway. Choose a prefix that no other network uses`;
+    ? t`Devices get their inner addresses from it. Your network’s router needs a route for it that leads to this gateway. Suggested: a private prefix that overlaps no network that Culvert knows`
+    : t`Devices get their inner addresses from it. Your network’s router needs a route for it that leads to this gateway. Choose a prefix that no other network uses`;
 }
 
 const EXAMPLE = {

@@ -97,8 +97,8 @@ export function GatewayJoinPage() {
               />
               <Text size="sm" c="dimmed" className="measure">
                 <Trans>
-                  The gateway finds its addresses, MAC addresses and routers itself. For a switch of another
-                  kind,{" "}
+                  The gateway is a computer with Debian or Ubuntu, and finds its addresses and routers itself.
+                  For a P4 switch,{" "}
                   <AnchorLink to="/gateways/new" underline="always">
                     describe the gateway by hand
                   </AnchorLink>
@@ -216,44 +216,50 @@ function Commands({ link, install }: Pick<Made, "link" | "install">) {
         </Title>
         <Text size="sm">
           <Trans>
+            Devices reach the gateway at UDP port 4500, and by ESP (IP protocol 50) where no NAT is between:
+            open both towards it. It connects to the controller by itself.
+          </Trans>
+        </Text>
+        <Fold
+          title={t`Behind a port-forward, beside other services, or without a route`}
+          fields={["publicAddress", "beside"]}
+          errors={faults}
+        >
+          <Stack>
+            <TextInput
+              label={t`Public address`}
+              description={t`Where a port-forward or a cloud’s elastic address leads here: the address that devices use`}
+              placeholder="203.0.113.7"
+              spellCheck={false}
+              value={placement.publicAddress}
+              error={faults.publicAddress}
+              onChange={({ currentTarget }) => place({ publicAddress: currentTarget.value.trim() })}
+            />
+            <TextInput
+              label={t`Shared interface`}
+              description={t`On a computer with several interfaces: the one that the gateway shares with its other services`}
+              placeholder="eth0"
+              spellCheck={false}
+              value={placement.beside}
+              error={faults.beside}
+              onChange={({ currentTarget }) => place({ beside: currentTarget.value.trim() })}
+            />
+            <Checkbox
+              label={t`Nobody can add a route to the intranet’s router`}
+              description={t`Servers then see the gateway’s address instead of the devices’ addresses`}
+              checked={placement.masquerade}
+              onChange={({ currentTarget }) => place({ masquerade: currentTarget.checked })}
+            />
+          </Stack>
+        </Fold>
+        <Text size="sm">
+          <Trans>
             Run this there as root. It shows its plan and asks before it changes anything. The link is good
             once; it is shown here and kept nowhere.
           </Trans>
         </Text>
         <Command label={t`Command`} text={commandOf(link, placement, install !== null)} />
       </Stack>
-      <Fold
-        title={t`Behind a port-forward, beside other services, or without a route`}
-        fields={["publicAddress", "beside"]}
-        errors={faults}
-      >
-        <Stack>
-          <TextInput
-            label={t`Public address`}
-            description={t`Where a port-forward or a cloud’s elastic address leads here: the address that devices use`}
-            placeholder="203.0.113.7"
-            spellCheck={false}
-            value={placement.publicAddress}
-            error={faults.publicAddress}
-            onChange={({ currentTarget }) => place({ publicAddress: currentTarget.value.trim() })}
-          />
-          <TextInput
-            label={t`Shared interface`}
-            description={t`On a computer with several interfaces: the one that the gateway shares with its other services`}
-            placeholder="eth0"
-            spellCheck={false}
-            value={placement.beside}
-            error={faults.beside}
-            onChange={({ currentTarget }) => place({ beside: currentTarget.value.trim() })}
-          />
-          <Checkbox
-            label={t`Nobody can add a route to the intranet’s router`}
-            description={t`Servers then see the gateway’s address instead of the devices’ addresses`}
-            checked={placement.masquerade}
-            onChange={({ currentTarget }) => place({ masquerade: currentTarget.checked })}
-          />
-        </Stack>
-      </Fold>
     </Stack>
   );
 }

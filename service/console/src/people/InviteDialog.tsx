@@ -1,8 +1,9 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Alert, Button, Group, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Alert, Button, Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
 import { IconCheck, IconDots, IconExternalLink } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
+import { QRCodeSVG } from "qrcode.react";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
@@ -11,10 +12,11 @@ import { useMayWrite } from "../session/session";
 import { Dialog } from "../shared/Dialog";
 import { ButtonLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
-import { QrSecret } from "../shared/QrSecret";
 import { SecretPanel } from "../shared/SecretPanel";
 import { moment } from "../shared/words";
 import { reachesQuery } from "./queries";
+
+const QR_PX = 96;
 
 export type Invitation = Schemas["InvitationOut"];
 
@@ -76,13 +78,17 @@ function Made({
     <Stack>
       {device === null && (
         <>
-          <Text size="sm">
-            <Trans>
-              Send this link to {name}, who opens it on the computer that is to be enrolled: Culvert sends no
-              mail.
-            </Trans>
-          </Text>
-          <QrSecret value={link} title={t`QR code of the invitation`} />
+          <Group wrap="nowrap" align="flex-start">
+            <Text size="sm" flex={1}>
+              <Trans>
+                Send this link to {name} alone, who opens it on the computer that is to be enrolled: Culvert
+                sends no mail.
+              </Trans>
+            </Text>
+            <Paper p="xs" bg="white" withBorder visibleFrom="xs">
+              <QRCodeSVG value={link} size={QR_PX} title={t`QR code of the invitation`} />
+            </Paper>
+          </Group>
         </>
       )}
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-live="polite">
@@ -90,7 +96,7 @@ function Made({
           {device === null ? t`Waiting for the computer to enrol` : t`${device} is enrolled`}
         </Step>
         <Step isDone={opened !== null}>
-          {opened === null ? t`The first name is not opened yet` : t`The first name is opened: ${opened}`}
+          {opened === null ? t`${name} has not opened a page yet` : t`${name} has opened ${opened}`}
         </Step>
       </Stack>
       <WithoutPolicy name={name} />

@@ -36,7 +36,7 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
         </div>
         <NumberInput
           label={t`Code at most this old`}
-          description={t`Minutes since the last code; 0 accepts any code that is still valid`}
+          description={t`In minutes; with 0, any code that is still valid will do`}
           min={0}
           max={CODE_AGE_MAX / 60}
           clampBehavior="none"

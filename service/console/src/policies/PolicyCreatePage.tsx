@@ -37,7 +37,8 @@ export function PolicyCreatePage() {
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["policies"] });
           notifications.show({ message: t`${name} is in force` });
-          await navigate({ to: "/policies" });
+          // Back leads to the page that has led here, such as the access check.
+          await navigate({ to: "/policies", replace: true });
         }}
         list="/policies"
       >

@@ -113,7 +113,14 @@ export function ResourceFields({
       <NamesField
         area="users"
         label={t`People`}
-        description={t`Each gets a policy; use Policies for groups and conditions`}
+        description={
+          <Trans>
+            Each gets a policy; use Policies for groups and conditions.{" "}
+            <AnchorLink to="/people" search={{ dialog: "add" }} target="_blank" inherit underline="always">
+              Add a person
+            </AnchorLink>
+          </Trans>
+        }
         placeholder={form.values.users.length > 0 ? "" : t`Nobody yet`}
         {...form.getInputProps("users")}
       />

@@ -33,7 +33,7 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
       </Title>
       {records.length === 0 ? (
         <Text size="sm" c="dimmed">
-          <Trans>No record is published for this name.</Trans>
+          <Trans>No record is live for this name yet; the DNS page shows why.</Trans>
         </Text>
       ) : (
         <Stack component="ul" gap={6} m={0} p={0} style={{ listStyle: "none" }}>

@@ -42,7 +42,10 @@ export function SetUpPage() {
       />
     );
   return (
-    <CardPage title={t`Make your account`} about={t`It administers this controller.`}>
+    <CardPage
+      title={t`Make your account`}
+      about={t`It administers this controller. An authenticator app is needed next, on a phone or in a password manager.`}
+    >
       <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
         <Stack>
           {token === "" && (

@@ -43,7 +43,7 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
           </Title>
           <Text size="sm" c="dimmed">
             {state === "finished"
-              ? t`Everybody you invite can now open a name.`
+              ? t`Everybody you invite can now open what a policy permits.`
               : t`${done} of ${steps.length} done; each is ticked as it happens.`}
           </Text>
         </div>

@@ -45,7 +45,7 @@ export const STEPS: readonly Step[] = [
   {
     what: "record",
     title: msg`The resource’s DNS record is live`,
-    how: msg`Add your zone on the DNS page, with its name server and key; Culvert writes the record into it.`,
+    how: msg`Culvert writes it into your zone. The DNS page adds a zone, and shows what is missing.`,
     act: msg`Open DNS`,
     needs: [],
     to: "/dns",
@@ -68,7 +68,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     what: "opened",
-    title: msg`The first name is opened`,
+    title: msg`The first page is opened`,
     how: msg`The person opens the name in a browser; there is no “connect” button.`,
     act: msg`See what happens`,
     needs: ["gateway", "resource", "invited", "allowed"],
