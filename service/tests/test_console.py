@@ -235,7 +235,7 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
         await expect(name).to_have_attribute("aria-sort", "ascending")
         await refused(device.open("git.corp.example"))
         # At most each five seconds.
-        await expect(day).to_contain_text("1 refused", timeout=7_000)
+        await expect(day).to_contain_text("1 denied", timeout=7_000)
         await device.close(opened.tunnel.tunnel_id)
         await expect(tunnels).to_have_count(0, timeout=1500)
         await page.get_by_role("link", name="Resources").click()
@@ -378,7 +378,7 @@ async def test_an_auditor_sees_no_button_that_would_be_refused(
         await page.get_by_role("link", name="Overview").click()
         await expect(page.get_by_text("1 of 1")).to_be_visible()
         # A name breaks between its parts alone, and a pointer reaches it in full.
-        parts = page.get_by_role("img", name="0 tunnels").get_by_title("wiki.corp.example")
+        parts = page.get_by_role("group", name="0 tunnels").get_by_title("wiki.corp.example")
         await expect(parts).to_have_text(["wiki.", "corp.", "example"])
         assert await parts.evaluate_all(
             "all => all.every(it => it.getClientRects().length === 1 && it.scrollWidth <= it.clientWidth)"

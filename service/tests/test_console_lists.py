@@ -89,6 +89,10 @@ async def test_a_page_of_ten_thousand_rows_renders_few(world: World, running: Br
 
 async def test_all_devices_that_wait_are_approved_at_once(world: World, running: Browser) -> None:
     """More than a page of the list, and more than one answer of the API."""
+    await world.add_gateway("gw-berlin", 9)
+    await world.add_wiki(["gw-berlin"])
+    strict = {"name": "strict", "user": "alice", "resources": ["wiki"]}
+    await world.rest("POST", "/policies", strict | {"conditions": {"device_approved": True}})
     await add_devices(world, WAITING)
     refused_one = await world.enrol()
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
@@ -128,7 +132,7 @@ async def test_a_list_follows_the_log_long_after_the_overview_was_shown(
         await page.reload()
         await expect(live).to_be_visible()
         await page.wait_for_timeout(6_000)
-        await page.get_by_role("link", name="People").click()
+        await page.get_by_role("link", name="People", exact=True).click()
         people = page.get_by_role("table", name="People")
         await expect(people).to_contain_text("alice")
         await world.rest("POST", "/users", {"name": "bert", "email": "bert@corp.example"})

@@ -300,7 +300,7 @@ async def test_the_gateways_of_a_resource_have_weights_and_its_keys_have_limits(
         await page.get_by_role("textbox", name="Weight of gw-paris").fill("2000")
         await page.get_by_role("button", name="Encryption, new keys and idle time").click()
         limits = page.get_by_role("group", name="New keys after")
-        await expect(limits.get_by_role("textbox", name="Bytes")).to_have_value("68 719 476 736")
+        await expect(limits.get_by_role("textbox", name="Bytes")).to_have_value("68,719,476,736")
         await limits.get_by_role("textbox", name="Seconds").fill("600")
         await limits.scroll_into_view_if_needed()
         await shown.picture("resource-seldom")

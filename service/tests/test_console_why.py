@@ -78,7 +78,7 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await page.get_by_role("button", name="Check").click()
         await expect(answer).to_contain_text("yes, through gw-berlin")
         await expect(answer).to_contain_text("wiki.corp.example is the name of a resource.")
-        await expect(answer).to_contain_text("Policy “alice to wiki” asks for a code.")
+        await expect(answer).to_contain_text("A code is valid, for which policy “alice to wiki” asks.")
         await shown.picture("why")
         switch.silent = True
         await expect(answer).to_contain_text("gw-berlin cannot be reached")

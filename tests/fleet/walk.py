@@ -114,10 +114,10 @@ async def join_gateway(walk: Walk, shown: Console) -> None:
     page = shown.page
     await shown.open("gateways/join")
     await page.get_by_role("textbox", name="Name").fill(parts.GATEWAY)
-    await page.get_by_role("textbox", name="Addresses of devices").fill(POOL)
+    await page.get_by_role("textbox", name="Address pool").fill(POOL)
     await page.get_by_role("button", name="Make the link").click()
     walk.did(GATEWAY, "forms")
-    offered = await page.get_by_label("Command").inner_text()
+    offered = await page.get_by_label("Command", exact=True).inner_text()
     command, _, link = offered.removesuffix("'").partition("'")
     assert "behind a port-forward" in quick_start.PAGE.read_text()
     # The page in the console waits for the same line, to which the text adds an option for a computer behind a router.

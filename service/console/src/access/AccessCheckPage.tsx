@@ -34,7 +34,9 @@ function sentenceOf({ check, subject, holds }: Step): string | null {
         ? t`Policy “${subject}” is for this person and this resource.`
         : t`Policy “${subject}” is turned off.`;
     case "code":
-      return t`Policy “${subject}” asks for a code.`;
+      return holds
+        ? t`A code is valid, for which policy “${subject}” asks.`
+        : t`Policy “${subject}” asks for a code.`;
     case "source":
       return t`Policy “${subject}” asks for certain addresses of the device.`;
     case "posture":
@@ -210,7 +212,7 @@ function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
         {trace.steps.map((step, at) => (
           <Group key={at} component="li" wrap="nowrap" align="flex-start" gap="sm">
             <Mark holds={step.holds} size="xs" />
-            <Text size="sm" className="name" miw={0}>
+            <Text size="sm" className="name measure" miw={0}>
               {[sentenceOf(step), obstacleOf(step)].filter(Boolean).join(" ")}
             </Text>
           </Group>

@@ -214,7 +214,7 @@ function Commands({ link, install }: Pick<Made, "link" | "install">) {
         <Title order={2} size="h5">
           {install === null ? t`2. Install it and join` : t`2. Join`}
         </Title>
-        <Text size="sm">
+        <Text size="sm" className="measure">
           <Trans>
             Devices reach the gateway at UDP port 4500, and by ESP (IP protocol 50) where no NAT is between:
             open both towards it. It connects to the controller by itself.
@@ -252,7 +252,7 @@ function Commands({ link, install }: Pick<Made, "link" | "install">) {
             />
           </Stack>
         </Fold>
-        <Text size="sm">
+        <Text size="sm" className="measure">
           <Trans>
             Run this there as root. It shows its plan and asks before it changes anything. The link is good
             once; it is shown here and kept nowhere.
@@ -270,7 +270,7 @@ function FromFile() {
       <Title order={2} size="h5">
         <Trans>1. Copy the package to the computer</Trans>
       </Title>
-      <Text size="sm">
+      <Text size="sm" className="measure">
         <Trans>
           The file <code>culvert-gateway_…~SYSTEM_….deb</code> lies beside the controller’s package in the
           release from which the controller was installed; its name has the computer’s system, as{" "}
@@ -278,7 +278,7 @@ function FromFile() {
         </Trans>
       </Text>
       <Command label={t`Command that copies the package`} text={copyCommand()} />
-      <Text size="xs" c="dimmed">
+      <Text size="xs" c="dimmed" className="measure">
         <Trans>
           With the package culvert-repository on the controller’s host, this page shows a line that downloads
           it instead.
@@ -296,14 +296,14 @@ function FromRepository({ install: { command, systems, key } }: { install: NonNu
       <Title order={2} size="h5">
         <Trans>1. Install the package</Trans>
       </Title>
-      <Text size="sm">
+      <Text size="sm" className="measure">
         <Trans>
           On the computer, as root, with {names}. The packages come from this controller, and apt upgrades
           them from then on.
         </Trans>
       </Text>
       <Command label={t`Command that installs the package`} text={command} />
-      <Text size="xs" c="dimmed" className="name">
+      <Text size="xs" c="dimmed" className="name measure">
         <Trans>
           The line checks its download. The packages are signed with the key of Culvert’s releases:{" "}
           {fingerprint}

@@ -136,7 +136,7 @@ const COLUMNS: Column<Gateway>[] = [
     cell: ({ reconciled_at }) => <TimeSince at={reconciled_at} />,
   },
   { title: msg`Software`, from: "sm", cell: (gateway) => <Software of={gateway} /> },
-  { title: msg`Entries`, from: "md", cell: driftOf },
+  { title: msg`Switch entries`, from: "md", cell: driftOf },
   {
     title: msg`Tunnels`,
     sort: "tunnels",

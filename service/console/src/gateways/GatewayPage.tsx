@@ -73,7 +73,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     [t`Encryption`, gateway.suite],
     [t`Controller`, gateway.owner === "" ? t`none` : gateway.owner],
     [t`Last checked`, <TimeSince key="r" at={gateway.reconciled_at} />],
-    [t`Entries`, driftOf(gateway)],
+    [t`Switch entries`, driftOf(gateway)],
     [t`Keys`, keysOf(gateway)],
     [t`Certificate`, certificateOf(gateway)],
     [
