@@ -46,6 +46,7 @@ from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds,
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.rows import resource_rows, search
+from culvert_tray.style import DARK, LIGHT, Colours, Tone
 from culvert_tray.view import View, list_awaiting, not_running, starting
 from hypothesis import given
 from hypothesis import strategies as st
@@ -746,6 +747,18 @@ def test_colours_differ_and_stand_out_on_light_and_dark_panels(pictures: dict[Ic
     for kind, colour in colours.items():
         for panel in ("#f2f2f2", "#202326"):
             assert _contrast(colour, QColor(panel)) >= 3, f"{kind.value} on {panel}"
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_each_text_of_the_window_can_be_read(colours: Colours) -> None:
+    """WCAG 2.2, 1.4.3. A disabled control's text has the colour of a note."""
+    texts = (colours.text, colours.note, colours.link, colours.bad)
+    grounds = (colours.ground, colours.surface)
+    pairs = [(QColor(text), QColor(ground)) for text in texts for ground in grounds]
+    pairs += [(QColor(text), QColor(colours.hover)) for text in (colours.text, colours.note)]
+    pairs += [(QColor("white"), QColor(colours.accent)), *map(colours.mark, Tone)]
+    for text, ground in pairs:
+        assert _contrast(text, ground) >= 4.5, f"{text.name()} on {ground.name()}"
 
 
 def test_each_state_has_its_own_icon() -> None:
