@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_proto.shown_text import make_plain
+from culvert_proto.shown_text import COMMAND, make_plain
 from PyQt6.QtCore import QObject, QProcess
 
-from culvert_tray.commands import Enrol, EnterCode, Resume
+from culvert_tray.commands import CopyText, Enrol, EnterCode, Resume
 from culvert_tray.menu import Action
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
@@ -42,6 +42,9 @@ class Verdict:
                 return Action(tr("Enrol this computer…"), Enrol())
             case "pause":
                 return Action(tr("Resume now"), Resume())
+            case _ if COMMAND.search(self.remedy):
+                told = CopyText(f"{self.title}: {self.what} {self.remedy}")
+                return Action(tr("Copy for your administrator"), told)
             case _:
                 return None
 

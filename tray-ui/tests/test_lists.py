@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_tray.commands import CopyText
 from culvert_tray.doctor import Verdict, verdicts_in
+from culvert_tray.menu import Action
 from culvert_tray.preferences import (
     MOST_ANNOUNCED,
     MOST_RECENT,
@@ -165,6 +167,15 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     write_preferences(path, Preferences())
+
+
+def test_a_remedy_with_a_command_is_copied_for_the_administrator() -> None:
+    what, remedy = "The clock is 4 min behind.", "Set the clock: timedatectl set-ntp true"
+    copied = CopyText(f"Clock: {what} {remedy}")
+    assert Verdict("Clock", False, what, remedy, "clock").cure == Action(
+        "Copy for your administrator", copied
+    )
+    assert Verdict("Gateway", False, "It is offline.", "Try another network.", "gateway").cure is None
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"title": "x"}]'])

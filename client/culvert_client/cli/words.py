@@ -16,18 +16,13 @@ from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
 from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
 from culvert_proto.screens.units import clock, drops, health, round_trip, size
-from culvert_proto.shown_text import make_plain
+from culvert_proto.shown_text import COMMAND, make_plain
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from culvert_client.cli.diagnosis import name_datapath
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
-
-# A command in a sentence, to be copied as a whole.
-_COMMAND = re.compile(
-    r"(?:sudo )?\b(?:culvert|systemctl|journalctl|timedatectl|modprobe|chattr|ss) .+?(?=[.,;:)](?:\s|$)|[“”\"]|$)"
-)
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|[kMG]?B)\b)")
 
@@ -44,7 +39,8 @@ class PlainConsole(Console):
         text = make_plain(text)
         if not self.is_terminal or cell_len(text) <= self.width:
             return text
-        bound = _BEFORE_UNIT.sub("\0", _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text))
+        # A command is copied as a whole.
+        bound = _BEFORE_UNIT.sub("\0", COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text))
         indent = " " * (len(text) - len(text.lstrip(" ")) + hang)
         lines = textwrap.wrap(
             bound, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

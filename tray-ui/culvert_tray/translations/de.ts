@@ -362,6 +362,10 @@
         <translation>Jetzt fortsetzen</translation>
     </message>
     <message>
+        <source>Copy for your administrator</source>
+        <translation>Für die Administration kopieren</translation>
+    </message>
+    <message>
         <source>Enrol this computer…</source>
         <translation>Diesen Computer registrieren…</translation>
     </message>
