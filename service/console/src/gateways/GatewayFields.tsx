@@ -34,7 +34,6 @@ const SELDOM = [...[...VLANS, ...MTUS].map(([path]) => path), "legacy_suites", "
 const VLAN_MAX = 4094;
 const MTU_MIN = 1280;
 
-// Documentation's addresses (RFC 5737) and locally administered MAC addresses.
 /** `isFree`: the field has the prefix that the controller suggests. */
 export function PoolHint({ isFree }: { isFree: boolean }) {
   return isFree
@@ -42,6 +41,7 @@ export function PoolHint({ isFree }: { isFree: boolean }) {
     : t`Devices get their inner addresses from it. Your network’s router needs a route for it that leads to this gateway. Choose a prefix that no other network uses`;
 }
 
+// Documentation's addresses (RFC 5737) and locally administered MAC addresses.
 const EXAMPLE = {
   name: "gw-berlin",
   address: "198.51.100.2",

@@ -47,7 +47,6 @@ type Form = { gateway: string; pool: string };
 const AGAIN_MS = 1500;
 const FIELDS = () => ["gateway", "pool"];
 
-/** Makes the link with which a computer joins as a gateway, and shows its way from there to online. */
 const STATES: Record<Progress, MessageDescriptor> = {
   waiting: msg`waiting`,
   joined: msg`joined`,
@@ -55,6 +54,7 @@ const STATES: Record<Progress, MessageDescriptor> = {
   expired: msg`expired`,
 };
 
+/** Makes the link with which a computer joins as a gateway, and shows its way from there to online. */
 export function GatewayJoinPage() {
   const [made, setMade] = useState<Made | null>(null);
   const free = useQuery({ ...freePoolsQuery, enabled: made === null });
