@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto.invitation_link import parse_invitation
 from debian import TESTED, Debian, find_package, satisfy
 from releases import ROOT, Release
@@ -73,7 +74,7 @@ def signer() -> Iterator[Signer]:
 def served(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("controller")
     make_repository(folder / "good", TESTED, signer)
-    ports = [_free_port(), _free_port()]
+    ports = [free_port(), free_port()]
     (folder / "controller.toml").write_text(
         f'state_dir = "{folder}/state"\nrest_listen = "127.0.0.1:{ports[0]}"\nagent_listen = "127.0.0.1:{ports[1]}"\n'
         f'public_rest_url = "https://{NAME}:{ports[0]}"\nmanaged_zones = ["corp.example"]\n'
@@ -245,9 +246,3 @@ def test_a_derivative_gets_the_packages_of_its_base(laptop: Debian, served: Serv
     served.show(served.good)
     derived = r"sed 's/^VERSION_CODENAME=\(.*\)/VERSION_CODENAME=wilma\nUBUNTU_CODENAME=\1/' /etc/os-release >/tmp/mint"
     laptop.prepare(f"{derived}; mount --bind /tmp/mint /etc/os-release; {served.make_known()}; {_UPDATE}")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
