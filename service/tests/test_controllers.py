@@ -299,7 +299,8 @@ async def test_a_lost_call_to_remove_entries_is_made_good_soon(
     with monkeypatch.context() as lost:
         lost.setattr(calls, "_channel", _channel_of_nobody)
         await two.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
-    assert await tunnel_entries(one) == 5
+        # The call is lost as often as it is made.
+        assert await tunnel_entries(one) == 5
     if not asks_again:
         async with one.database.begin() as session:
             await session.execute(text(_END_OTHERS))

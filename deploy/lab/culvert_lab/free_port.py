@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 
 # Below the ports that the kernel gives to connections: a port that is only probed is still free a moment later.
-_LOWEST, _EPHEMERAL = 10_000, 32_768
+# Above the last port that browsers refuse (10080, https://fetch.spec.whatwg.org/#port-blocking).
+_LOWEST, _EPHEMERAL = 10_240, 32_768
 _BLOCK = 512
 
 
