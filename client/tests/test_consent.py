@@ -130,7 +130,7 @@ async def test_a_tunnel_to_a_network_without_a_yes_is_refused_and_closed(
         offer.controller.prefixes, offer.controller.inner_address = prefixes, inner
         error = await refused(enrolled.local.OpenTunnel(WIKI))
         assert error.reason is Reason.CONSENT_NEEDED
-        assert "culvert agree" in error.remedy
+        assert "culvert agree" in error.shell
         assert offer.controller.open == {}
     offer.controller.prefixes, offer.controller.inner_address = ["8.8.8.8/32"], "10.99.0.2"
     await decide(enrolled, PUBLIC, agreed=True)

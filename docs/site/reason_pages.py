@@ -35,7 +35,7 @@ def _page(reason: Reason, parts: tuple[str, ...]) -> str:
     entry = CATALOGUE[reason]
     examples = list_examples(reason)
     lines = [f"# {reason.name}", "", "## What happened", "", _show(reason, entry.message), ""]
-    lines += ["## What to do", "", _show(reason, entry.remedy), ""]
+    lines += ["## What to do", "", _show(reason, f"{entry.remedy} {entry.shell}".rstrip()), ""]
     if examples:
         lines += ["The sentences have examples, instead of which an error names the case:", ""]
         lines += ["| example | stands for | field |", "|---|---|---|"]

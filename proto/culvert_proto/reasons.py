@@ -169,17 +169,21 @@ class Reason(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the catalogue. `message` and `remedy` are `str.format` templates."""
+    """A row of the catalogue. `message`, `remedy` and `shell` are `str.format` templates.
+
+    `shell` is the remedy's command in words, which a terminal alone shows; empty without one.
+    """
 
     message: str
     remedy: str
     grpc: grpc.StatusCode
     http: HTTPStatus
+    shell: str = ""
 
     def fields(self) -> set[str]:
         """Names that the templates need."""
-        parts = [*string.Formatter().parse(self.message), *string.Formatter().parse(self.remedy)]
-        return {name for _, name, _, _ in parts if name}
+        parsed = map(string.Formatter().parse, (self.message, self.remedy, self.shell))
+        return {name for parts in parsed for _, name, _, _ in parts if name}
 
 
 _G = grpc.StatusCode
@@ -188,9 +192,10 @@ _H = HTTPStatus
 CATALOGUE: dict[Reason, Entry] = {
     Reason.NOT_ENROLLED: Entry(
         "This computer is not enrolled.",
-        "Open the invitation link that your administrator sent, or run: culvert enroll",
+        "Open the invitation link that your administrator sent.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Or run: culvert enroll",
     ),
     Reason.CERTIFICATE_UNKNOWN: Entry(
         "The controller does not know this computer's certificate.",
@@ -218,15 +223,17 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CODE_NEEDED: Entry(
         "A code is needed before tunnels can be opened.",
-        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        "Type the six digits that your authenticator shows.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert code",
     ),
     Reason.CODE_EXPIRED: Entry(
         "The last code has ended, and a new one is needed before tunnels can be opened.",
-        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        "Type the six digits that your authenticator shows.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert code",
     ),
     Reason.CODE_WRONG: Entry(
         "The code is wrong.",
@@ -473,9 +480,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CODE_TOO_OLD: Entry(
         "{name} needs a code that is at most {age} old; the last one is older.",
-        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        "Type the six digits that your authenticator shows.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert code",
     ),
     Reason.OUTSIDE_HOURS: Entry(
         "{name} is not open at this hour. It opens {opens}.",
@@ -587,9 +595,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CERTIFICATE_EXPIRED: Entry(
         "This computer's certificate has expired.",
-        "To renew it, type the six digits that your authenticator shows into the tray, or run: culvert code",
+        "To renew it, type the six digits that your authenticator shows.",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
+        "Run: culvert code",
     ),
     Reason.RENEWAL_TOO_LATE: Entry(
         "This computer's certificate expired too long ago. The controller's limit for a late renewal, in days: {days}.",
@@ -605,9 +614,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CLOCK_WRONG: Entry(
         "This computer's clock differs from the controller's by {apart}, so a certificate seems invalid.",
-        "Set the clock: timedatectl set-ntp true. Culvert connects by itself after that.",
+        "Set the clock. Culvert connects by itself after that.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: timedatectl set-ntp true",
     ),
     Reason.CONTROLLER_CA_UNKNOWN: Entry(
         "The certificate of {controller} was not issued by this computer's certificate authority.",
@@ -661,9 +671,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.ORGANISATIONS_COLLIDE: Entry(
         "{what} cannot be used by {organisation}: {other}, with which this computer is enrolled too, has it already.",
-        "Tell both administrators: one of them has to change it. To leave one of the two: culvert leave {organisation}",
+        "Tell both administrators: one of them has to change it. Or leave one of the two organisations.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert leave {organisation}",
     ),
     Reason.ORGANISATION_UNCLEAR: Entry(
         "This computer is enrolled with several organisations, and the command names none of them: {organisations}.",
@@ -673,9 +684,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CONSENT_NEEDED: Entry(
         "The controller wants to carry traffic to the public networks {prefixes}, and nobody has agreed to that.",
-        "Look at the networks and decide, in the tray or with: culvert agree",
+        "Look at the networks and decide.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert agree",
     ),
     Reason.DATAPATH_FAILED: Entry(
         "This computer could not set the tunnel up: {why}.",
@@ -697,9 +709,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.UDP_PORT_TAKEN: Entry(
         "{what} has UDP port {port}, which tunnels need. Protected addresses stay blocked.",
-        "Stop it (sudo ss -unlp sport = :{port} shows it), or set udp_port in /etc/culvert/culvertd.toml to another port.",
+        "Stop it, or set udp_port in /etc/culvert/culvertd.toml to another port.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "To see it, run: sudo ss -unlp sport = :{port}",
     ),
     Reason.TUN_NAME_TAKEN: Entry(
         "A network device of another program is named {device}, as Culvert's own. Protected addresses stay blocked.",
@@ -709,15 +722,17 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.TUN_MISSING: Entry(
         "This computer has no /dev/net/tun, which tunnels need. Protected addresses stay blocked.",
-        "Load the kernel's module: sudo modprobe tun",
+        "Load the kernel's module tun.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: sudo modprobe tun",
     ),
     Reason.TUN_FORBIDDEN: Entry(
         "The Culvert daemon may not make the network device {device}. Protected addresses stay blocked.",
-        "Start the daemon with: sudo systemctl start culvertd. In a container, it needs CAP_NET_ADMIN and /dev/net/tun.",
+        "Start the daemon as a service of the system. In a container, it needs CAP_NET_ADMIN and /dev/net/tun.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: sudo systemctl start culvertd",
     ),
     Reason.TUN_LOST: Entry(
         "Another program removed the network device {device}, and with it all tunnels. Protected addresses stay blocked.",
@@ -935,9 +950,10 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.PAUSED: Entry(
         "Culvert is paused.",
-        "Resume it in the tray, or run: culvert resume",
+        "Resume it to open tunnels again.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "Run: culvert resume",
     ),
     Reason.CONTROLLER_INVALID: Entry(
         "This computer rejects the controller's settings: {why}.",
@@ -980,17 +996,18 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_SETTINGS_FAILED: Entry(
         "Culvert cannot set this computer's name service: {why}. Names of the intranet may not be found.",
-        "Remove the obstacle, such as an immutable file (sudo chattr -i FILE) or a stopped service. "
-        "Culvert tries again by itself.",
+        "Remove the obstacle, such as an immutable file or a stopped service. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "To change an immutable file, run: sudo chattr -i FILE",
     ),
     Reason.DNS_PORT_UNUSABLE: Entry(
         "Culvert cannot answer DNS queries at port {port} of {host}: {why}. Names of the intranet may not be found.",
-        "Free the port (sudo ss -lnp sport = :{port} shows what has it), or set dns_listen in "
-        "/etc/culvert/culvertd.toml to another address of this computer. Culvert tries again by itself.",
+        "Free the port, or set dns_listen in /etc/culvert/culvertd.toml to another address of this computer. "
+        "Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+        "To see what has the port, run: sudo ss -lnp sport = :{port}",
     ),
     Reason.DNS_WATCH_FAILED: Entry(
         "Culvert cannot watch the names that programs ask for: {why}. A tunnel then opens at its first packet.",
@@ -1093,6 +1110,13 @@ class CulvertError(Exception):
             fields["seconds"] = duration(wait)
         entry = CATALOGUE[self.reason]
         return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
+
+    @property
+    def shell(self) -> str:
+        """The remedy's command in words for a terminal; empty without one, or without its fields."""
+        if not self.entry.fields() <= self.fields.keys():
+            return ""
+        return words(self.entry.shell).format(**self.fields) if self.entry.shell else ""
 
     def localise(self, language: str) -> tuple[str, str]:
         """Message and remedy in this language."""

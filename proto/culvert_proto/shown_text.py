@@ -18,11 +18,6 @@ _STRANGE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
-# A command in a sentence.
-COMMAND = re.compile(
-    r"(?:sudo )?\b(?:culvert|systemctl|journalctl|timedatectl|modprobe|chattr|ss) .+?(?=[.,;:)](?:\s|$)|[“”\"]|$)"
-)
-
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 

@@ -1,9 +1,13 @@
 """The catalogue is whole: every reason of the wire has words, and the words need only what raisers are told to give."""
 
+import re
+
 import pytest
 from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2
 from hypothesis import given
 from hypothesis import strategies as st
+
+_COMMAND = re.compile(r"\b(sudo|systemctl|timedatectl|ss) |\brun: |: culvert ")
 
 
 def test_reasons_mirror_the_wire() -> None:
@@ -15,9 +19,14 @@ def test_reasons_mirror_the_wire() -> None:
 def test_every_reason_says_what_happened_and_what_to_do(reason: Reason) -> None:
     entry = CATALOGUE[reason]
     error = CulvertError(reason, **dict.fromkeys(entry.fields(), "X"))
-    for text in (error.message, error.remedy):
-        assert text[0].isupper()
+    for text in (error.message, error.remedy, error.shell):
+        assert not text or text[0].isupper()
         assert "{" not in text
+    assert error.message
+    assert error.remedy
+    # Window, menu and notification show these two.
+    assert not _COMMAND.search(f"{error.message} {error.remedy}")
+    assert not error.shell or _COMMAND.search(error.shell)
     assert error.entry.http >= 400
 
 

@@ -314,7 +314,9 @@ def report(
         file.unlink()
         raise
     lines = (
-        " ".join(filter(None, ("ok" if it.good else "WRONG", of, f"{it.hop}: {it.what}", it.remedy)))
+        " ".join(
+            filter(None, ("ok" if it.good else "WRONG", of, f"{it.hop}: {it.what}", it.remedy, it.shell))
+        )
         for of, it in found
     )
     observation.write_report(_PLATFORM.view, target, status, "\n".join([*lines, ""]))

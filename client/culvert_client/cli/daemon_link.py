@@ -54,14 +54,12 @@ class DaemonLink:
     def _fail(self, error: grpc.aio.AioRpcError) -> NoReturn:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
             told = _("The daemon does not answer at {socket}.").format(socket=self._socket)
-            remedy = _(
-                "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
-            )
-            raise FailureError("DAEMON_DOWN", told, remedy, EXIT_NO_DAEMON) from None
+            shell = _("Run: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd")
+            raise FailureError("DAEMON_DOWN", told, _("Start it."), EXIT_NO_DAEMON, shell=shell) from None
         refusal = from_rpc_error(error, peer=DAEMON)
         code = EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED
         answer = self.peek(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest()))
         page = page_of(refusal, answer.status.controller if answer is not None else "")
         raise FailureError(
-            refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields, page
+            refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields, page, refusal.shell
         ) from None

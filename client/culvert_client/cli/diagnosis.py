@@ -14,7 +14,7 @@ from culvert_proto.screens.units import drops
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _
-from culvert_client.cli.verdict import Verdict
+from culvert_client.cli.verdict import Verdict, fault
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -71,28 +71,23 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     for warning in map(CulvertError.from_proto, status.warnings):
         if warning.reason in _NAME_SERVICE:
             names_come = False
-            yield Verdict("DNS path", False, warning.message, warning.remedy)
+            yield fault("DNS path", warning)
         elif warning.reason in _FILES:
-            yield Verdict("state", False, warning.message, warning.remedy)
+            yield fault("state", warning)
         elif warning.reason not in _COLLISIONS:
-            yield Verdict("datapath", False, warning.message, warning.remedy)
+            yield fault("datapath", warning)
     if examined is not None and names_come:
         yield hops.watch_mode(seen.canary) if examined.watches else _dns_path(seen.canary, seen.asks_stub)
     error = CulvertError.from_proto(status.last_error) if status.HasField("last_error") else None
     if error is not None and error.reason is Reason.STATE_UNREADABLE:
-        yield Verdict("state", False, error.message, error.remedy)
+        yield fault("state", error)
         error = None
     elif status.state == local_pb2.STATE_NOT_ENROLLED:
-        yield Verdict(
-            "enrolment",
-            False,
-            _("This computer is not enrolled."),
-            _("Open your invitation link, or run: culvert enroll"),
-        )
+        yield fault("enrolment", CulvertError(Reason.NOT_ENROLLED))
     if not is_enrolled(status):
         return
     if status.state == local_pb2.STATE_PAUSED:
-        yield Verdict("pause", False, _("Culvert is paused: it opens no tunnel."), "culvert resume")
+        yield fault("pause", CulvertError(Reason.PAUSED), _("Culvert is paused: it opens no tunnel."))
     if examined is not None or status.state == local_pb2.STATE_OFFLINE:
         yield _controller(status, examined, error)
     if examined is not None:
@@ -110,20 +105,16 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             _("Valid for {time}.").format(time=duration(status.code_valid_until - now)),
         )
     else:
-        yield Verdict("code", False, _("No valid code."), _("Enter one in the tray, or run: culvert code"))
+        yield fault("code", CulvertError(Reason.CODE_NEEDED), _("No valid code."))
     yield from _gateways(status)
     if examined is not None:
         yield from hops.mtu(examined)
         yield from _collisions(status, seen.interfaces)
         yield from hops.txt(examined)
     if status.awaiting_prefixes:
-        waiting = _("{prefixes} are public and wait for your answer.")
-        yield Verdict(
-            "public networks",
-            False,
-            waiting.format(prefixes=", ".join(status.awaiting_prefixes)),
-            _("Look at them and decide, in the tray or with: culvert agree"),
-        )
+        prefixes = ", ".join(status.awaiting_prefixes)
+        waiting = _("{prefixes} are public and wait for your answer.").format(prefixes=prefixes)
+        yield fault("public networks", CulvertError(Reason.CONSENT_NEEDED, prefixes=prefixes), waiting)
     yield from _drops(status)
     if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _TOLD:
         yield _last_refusal(error, status.last_error_at, now)
@@ -168,35 +159,35 @@ def _controller(
     status: local_pb2.Status, examined: local_pb2.ExamineResponse | None, error: CulvertError | None
 ) -> Verdict:
     """`error`: the status's error. The result of a new connection takes precedence, because the open one may be dead."""
-    fault = error if status.state == local_pb2.STATE_OFFLINE else None
-    if fault is None and examined is not None and examined.HasField("controller_error"):
-        fault = CulvertError.from_proto(examined.controller_error)
-    if fault is None and status.state == local_pb2.STATE_OFFLINE:
-        fault = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=status.controller)
-    if fault is not None:
-        return Verdict("controller", False, fault.message, fault.remedy)
+    failed = error if status.state == local_pb2.STATE_OFFLINE else None
+    if failed is None and examined is not None and examined.HasField("controller_error"):
+        failed = CulvertError.from_proto(examined.controller_error)
+    if failed is None and status.state == local_pb2.STATE_OFFLINE:
+        failed = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=status.controller)
+    if failed is not None:
+        return fault("controller", failed)
     return Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
 
 
 def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
     """`at`: Unix seconds, 0 if unknown."""
     if not at:
-        return Verdict("last refusal", False, error.message, error.remedy)
+        return fault("last refusal", error)
     said = _("{message} That was {time} ago.")
     told = said.format(message=error.message, time=duration(now - at))
-    return Verdict("last refusal", False, told, error.remedy)
+    return fault("last refusal", error, told)
 
 
 def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
     narrow = {it.gateway: it.fqdn for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_NARROW}
     for gateway, fqdn in sorted(narrow.items()):
         error = CulvertError(Reason.PATH_NARROW, gateway=gateway, name=fqdn)
-        yield Verdict("gateway", False, error.message, error.remedy)
+        yield fault("gateway", error)
     silent = {it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT}
     error = CulvertError.from_proto(status.last_error)
     for gateway in sorted(silent):
         if error.reason is Reason.TUNNEL_BLOCKED and error.fields["gateway"] == gateway:
-            yield Verdict("gateway", False, error.message, error.remedy)
+            yield fault("gateway", error)
             continue
         said = _("{gateway} does not answer this computer.").format(gateway=gateway)
         yield Verdict("gateway", False, said, _("Try another network, or tell your administrator."))
@@ -207,7 +198,8 @@ def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
             "gateway",
             False,
             _("{gateway}, which you chose, is offline.").format(gateway=status.selected_gateway),
-            "culvert use auto",
+            _("Let Culvert choose a gateway."),
+            _("Run: culvert use auto"),
         )
     elif online:
         yield Verdict("gateway", True, _("Online: {gateways}.").format(gateways=", ".join(online)))
@@ -219,7 +211,7 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
     warnings = map(CulvertError.from_proto, status.warnings)
     collisions = [it for it in warnings if it.reason in _COLLISIONS]
     for error in collisions:
-        yield Verdict("addresses", False, error.message, error.remedy)
+        yield fault("addresses", error)
     found = bool(collisions)
     for resource in status.resources:
         for prefix in _networks(resource.addresses):
@@ -266,7 +258,6 @@ def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
                 "packets",
                 False,
                 _("{name} dropped {causes}.").format(name=tunnel.fqdn, causes=causes),
-                _("Close the tunnel; it opens again when it is used: culvert close {name}").format(
-                    name=tunnel.fqdn
-                ),
+                _("Close the tunnel; it opens again when it is used."),
+                _("Run: culvert close {name}").format(name=tunnel.fqdn),
             )

@@ -1,9 +1,10 @@
 """The end of a failed command: an exit code, and a text for a person or JSON for a program.
 
-    {"error": {"reason": "CODE_NEEDED", "message": "…", "remedy": "…", "fields": {"name": "…"}, "page": "https://…"}}
+    {"error": {"reason": "CODE_NEEDED", "message": "…", "remedy": "…", "shell": "…", "fields": {"name": "…"}, "page": "https://…"}}
 
 `reason` is a name of the error catalogue, or one of the command line's own: USAGE, DAEMON_DOWN, FILE_UNUSABLE,
-OUTPUT_LOST, SYSTEM_UNSUPPORTED. `page` is the address of the reason's page at the controller; empty if there is none.
+OUTPUT_LOST, SYSTEM_UNSUPPORTED. `shell` is the remedy's command in words, and `page` is the address of the reason's page at
+the controller; each is empty if there is none.
 """
 
 from __future__ import annotations
@@ -35,19 +36,25 @@ class FailureError(Exception):
         exit_code: int,
         fields: Mapping[str, str] | None = None,
         page: str = "",
+        shell: str = "",
     ) -> None:
         super().__init__(message)
         self.reason, self.message, self.remedy, self.exit_code = reason, message, remedy, exit_code
-        self.fields, self.page = dict(fields or {}), page
+        self.fields, self.page, self.shell = dict(fields or {}), page, shell
 
     def say(self, *, json: bool) -> None:
         """Print the text on standard error, or one line of JSON on standard output."""
         # If standard output is lost, a program only gets the exit code.
         if json and self.exit_code != EXIT_OUTPUT:
-            said = {"reason": self.reason, "message": self.message, "remedy": self.remedy}
+            said = {
+                "reason": self.reason,
+                "message": self.message,
+                "remedy": self.remedy,
+                "shell": self.shell,
+            }
             print(dumps({"error": said | {"fields": self.fields, "page": self.page}}))
         else:
-            words.say_error(self.message, self.remedy, self.page)
+            words.say_error(self.message, self.remedy, self.shell, self.page)
 
 
 def refuse_unsupported_system(system: str) -> None:

@@ -8,7 +8,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.phrases import duration
 
 from culvert_client.cli.language import _
-from culvert_client.cli.verdict import Verdict
+from culvert_client.cli.verdict import Verdict, fault
 
 # Our tunables: seconds of clock difference, and the last share of a lifetime, in which a certificate should be renewed.
 CLOCK_TOLERANCE = 60
@@ -34,7 +34,11 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
         else _("This computer's clock is {time} ahead of the controller's.")
     )
     return Verdict(
-        "clock", False, said.format(time=duration(wrong)), _("Set the clock: timedatectl set-ntp true")
+        "clock",
+        False,
+        said.format(time=duration(wrong)),
+        _("Set the clock."),
+        _("Run: timedatectl set-ntp true"),
     )
 
 
@@ -45,7 +49,7 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
         told = CulvertError.from_proto(seen.controller_error)
         if told.reason is not Reason.RENEWAL_TOO_LATE:
             told = CulvertError(Reason.CERTIFICATE_EXPIRED)
-        return Verdict("certificate", False, told.message, told.remedy)
+        return fault("certificate", told)
     if now < seen.certificate_from:
         return Verdict(
             "certificate", False, _("This computer's certificate is not valid yet."), _("Set the clock.")

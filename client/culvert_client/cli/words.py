@@ -16,13 +16,18 @@ from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
 from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
 from culvert_proto.screens.units import clock, drops, health, round_trip, size
-from culvert_proto.shown_text import COMMAND, make_plain
+from culvert_proto.shown_text import make_plain
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from culvert_client.cli.diagnosis import name_datapath
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
+
+# A command in a sentence, to be copied as a whole.
+_COMMAND = re.compile(
+    r"(?:sudo )?\b(?:culvert|systemctl|journalctl|timedatectl|modprobe|chattr|ss) .+?(?=[.,;:)](?:\s|$)|[“”\"]|$)"
+)
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|[kMG]?B)\b)")
 
@@ -39,8 +44,7 @@ class PlainConsole(Console):
         text = make_plain(text)
         if not self.is_terminal or cell_len(text) <= self.width:
             return text
-        # A command is copied as a whole.
-        bound = _BEFORE_UNIT.sub("\0", COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text))
+        bound = _BEFORE_UNIT.sub("\0", _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text))
         indent = " " * (len(text) - len(text.lstrip(" ")) + hang)
         lines = textwrap.wrap(
             bound, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -75,13 +79,17 @@ _ACTIVITY_COLOURS = {
 }
 
 
-def say_error(what: str, remedy: str, page: str = "") -> None:
-    """`page`: the address of a page with more, or empty."""
+def say_error(what: str, remedy: str, shell: str = "", page: str = "") -> None:
+    """`shell`: the remedy's command. `page`: the address of a page with more. Each may be empty."""
     err.print(make_readable(what), style="red", markup=False)
     if remedy:
-        err.print(remedy, markup=False)
+        err.print(with_shell(remedy, shell), markup=False)
     if page:
         err.print(_("More: {address}").format(address=page), markup=False, soft_wrap=True)
+
+
+def with_shell(remedy: str, shell: str) -> str:
+    return " ".join(filter(None, (remedy, shell)))
 
 
 def page_of(error: CulvertError, controller: str) -> str:
@@ -96,7 +104,7 @@ def say_status(status: local_pb2.Status) -> None:
         _say_one(part)
     for warning in map(CulvertError.from_proto, status.warnings):
         out.print(f"! {make_readable(warning.message)}", style="yellow", markup=False, hang=2)
-        out.print(f"  {warning.remedy}", markup=False)
+        out.print(f"  {with_shell(warning.remedy, warning.shell)}", markup=False)
 
 
 def _say_one(status: local_pb2.Status) -> None:
@@ -136,7 +144,7 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.HasField("last_error"):
         error = CulvertError.from_proto(status.last_error)
         when = f" ({_ago(time.time() - status.last_error_at)})" if status.last_error_at else ""
-        say_error(error.message + when, error.remedy, page_of(error, status.controller))
+        say_error(error.message + when, error.remedy, error.shell, page_of(error, status.controller))
 
 
 def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
@@ -227,7 +235,7 @@ def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
             hang=2,
         )
         if verdict.remedy:
-            out.print(f"  {verdict.remedy}", markup=False)
+            out.print(f"  {with_shell(verdict.remedy, verdict.shell)}", markup=False)
 
 
 def title(organisation: str, verdict: Verdict) -> str:
