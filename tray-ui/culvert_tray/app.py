@@ -24,7 +24,7 @@ from culvert_proto import CulvertError, local_pb2
 from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
 from PyQt6.QtCore import QObject, QProcess, Qt, QTimer, QUrl
-from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
+from PyQt6.QtGui import QDesktopServices, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon, QWidget
 
 from culvert_tray import commands, notices
@@ -38,6 +38,7 @@ from culvert_tray.enrolment import EnrolDialog
 from culvert_tray.late_host import LateHost
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.notifications import Notifications
+from culvert_tray.parts import copy_text
 from culvert_tray.preferences import NoticeKind, Preferences, with_favourite, with_notices, with_recent
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
@@ -288,8 +289,7 @@ class Tray(QObject):
             case commands.ShowReason(page):
                 QDesktopServices.openUrl(QUrl(page))
             case commands.CopyText(text):
-                if clipboard := QGuiApplication.clipboard():
-                    clipboard.setText(text)
+                copy_text(text)
             case commands.ShowDetails(tunnel_id, organisation):
                 self._show(f"{organisation} {tunnel_id}", lambda: DetailsDialog(tr("Tunnel")))
                 self._draw()
@@ -353,13 +353,12 @@ class Tray(QObject):
             code = process.exitCode()
             process.deleteLater()
             if code != 0:
-                self._tell(Notice(tr("Culvert could not be started"), said, warning=True))
+                self._tell(notices.not_started(said))
 
         def failed(error: QProcess.ProcessError) -> None:
             if error is QProcess.ProcessError.FailedToStart:
                 process.deleteLater()
-                text = tr("The program systemctl is not there. Ask your administrator to start culvertd.")
-                self._tell(Notice(tr("Culvert could not be started"), text, warning=True))
+                self._tell(notices.not_started(process.errorString()))
 
         connect(process.finished, ended)
         connect(process.errorOccurred, failed)
@@ -401,7 +400,7 @@ class Tray(QObject):
     def _on_answer(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, CulvertError):
             self._memory = notices.note_refusal(self._memory, answer, time.time())
-            self._tell(notices.answer(answer))
+            self._tell(notices.answer(answer, self._view))
         elif isinstance(answer, Down):
             self._tell(notices.down(answer))
 

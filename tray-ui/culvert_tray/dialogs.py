@@ -6,9 +6,9 @@ Each dialog calls the daemon, shows a refusal with its remedy, and closes after 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import make_readable
 from PyQt6.QtCore import QRegularExpression, QTimer
 from PyQt6.QtGui import QFontDatabase, QIcon, QRegularExpressionValidator, QValidator
 from PyQt6.QtWidgets import (
@@ -24,13 +24,14 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from culvert_tray.commands import CopyText
 from culvert_tray.daemon import Answer, Daemon, Refusal
-from culvert_tray.menu import Trouble
-from culvert_tray.parts import Banner, button, clear, text_label
+from culvert_tray.menu import Trouble, trouble
+from culvert_tray.parts import Banner, button, clear, copy_text, text_label
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
 from culvert_tray.translation import tr
-from culvert_tray.view import with_organisation
+from culvert_tray.view import Down, with_organisation
 
 # Six digits (RFC 6238), or a recovery code, with any grouping.
 _CODE = QRegularExpression("[0-9]{3}[- ]?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
@@ -49,7 +50,15 @@ class Problem(QWidget):
 
     def tell(self, refusal: Refusal) -> None:
         clear(self._layout)
-        self._layout.addWidget(Banner(Trouble(make_readable(refusal.message), refusal.remedy)))
+        is_down = isinstance(refusal, Down)
+        told = Trouble(refusal.message, refusal.remedy) if is_down else trouble(refusal)
+        banner = Banner(told)
+        # The dialog itself is the place for the other acts.
+        if told.cure is not None and isinstance(told.cure.command, CopyText):
+            copy = button(told.cure.text, partial(copy_text, told.cure.command.text))
+            copy.setAutoDefault(False)
+            banner = Banner(told, copy)
+        self._layout.addWidget(banner)
         self.show()
         if (window := self.window()) is not None:
             fit(window)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_proto.shown_text import COMMAND, make_plain
+from culvert_proto.shown_text import make_plain
 from PyQt6.QtCore import QObject, QProcess
 
-from culvert_tray.commands import CopyText, Enrol, EnterCode, Resume
-from culvert_tray.menu import Action
+from culvert_tray.commands import AnswerClaims, Enrol, EnterCode, Page, Resume, SelectGateway, ShowWindow
+from culvert_tray.menu import Action, copy_for_administrator
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`hop`: as `culvert doctor --json` names it, in English."""
+    """`hop`: as `culvert doctor --json` names it, in English. `shell`: the remedy's command, in words for a terminal."""
 
     title: str
     good: bool
@@ -29,6 +29,7 @@ class Verdict:
     remedy: str
     hop: str = ""
     organisation: str = ""
+    shell: str = ""
 
     @property
     def cure(self) -> Action | None:
@@ -36,15 +37,20 @@ class Verdict:
         if self.good:
             return None
         match self.hop:
-            case "code" | "certificate":
+            case "code" | "certificate" if self.shell:
                 return Action(tr("Enter a code"), EnterCode(self.organisation))
             case "enrolment":
                 return Action(tr("Enrol this computer…"), Enrol())
             case "pause":
                 return Action(tr("Resume now"), Resume())
-            case _ if COMMAND.search(self.remedy):
-                told = CopyText(f"{self.title}: {self.what} {self.remedy}")
-                return Action(tr("Copy for your administrator"), told)
+            case "public networks":
+                return Action(tr("Decide…"), AnswerClaims(self.organisation))
+            case "gateway" if self.shell:
+                return Action(tr("Let Culvert choose"), SelectGateway("", self.organisation))
+            case "packets" if self.shell:
+                return Action(tr("All tunnels…"), ShowWindow(Page.TUNNELS))
+            case _ if self.shell:
+                return copy_for_administrator(f"{self.title}: {self.what}", self.remedy, self.shell)
             case _:
                 return None
 
@@ -56,11 +62,20 @@ class Doctor(QObject):
 
     def examine(self, then: Callable[[tuple[Verdict, ...] | str], None]) -> None:
         """Pass a verdict for each hop to `then`, or the text of a failure."""
-        self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or _not_found()))
+        self._run(
+            ["doctor", "--json"],
+            lambda out, err: then(verdicts_in(out) or refusal_in(out) or err or _not_found()),
+        )
 
     def save_report(self, path: str, then: Callable[[str, bool], None]) -> None:
         """Pass the text to show to `then`, and whether the report was written."""
-        self._run(["report", path], lambda out, err: then(out or err or _not_found(), bool(out)))
+
+        def ended(out: str, err: str) -> None:
+            refusal = refusal_in(out)
+            written = tr("{path} is written. Look into it before you send it.", path=path)
+            then(refusal or (written if out else err or _not_found()), bool(out) and not refusal)
+
+        self._run(["report", "--json", path], ended)
 
     def _run(self, arguments: list[str], then: Callable[[str, str], None]) -> None:
         process = QProcess(self)
@@ -98,11 +113,21 @@ def verdicts_in(text: str) -> tuple[Verdict, ...]:
                 make_plain(str(it["remedy"])),
                 str(it.get("hop", "")),
                 str(it.get("organisation", "")),
+                make_plain(str(it.get("shell", ""))),
             )
             for it in found
         )
     except (ValueError, KeyError, TypeError):
         return ()
+
+
+def refusal_in(text: str) -> str:
+    """The words of the error in the output of `culvert --json`, without its command; empty for other texts."""
+    try:
+        error: dict[str, Any] = json.loads(text)["error"]
+        return make_plain(f"{error['message']} {error['remedy']}")
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _program() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,7 +17,7 @@ from culvert_proto import CulvertError, local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.invitation_link import parse_invitation
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QColor, QGuiApplication, QImage, QPixmap, QTextDocument
+from PyQt6.QtGui import QColor, QImage, QPixmap, QTextDocument
 from PyQt6.QtPrintSupport import QPrintDialog, QPrinter
 from PyQt6.QtWidgets import (
     QDialog,
@@ -35,7 +36,7 @@ from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.dialogs import CodeForm, CodeTaken, Problem, dialog_column, fit
 from culvert_tray.icon import IconKind
 from culvert_tray.menu import Action, Trouble
-from culvert_tray.parts import Banner, action_button, button, clear, picture, text_label
+from culvert_tray.parts import Banner, action_button, button, clear, copy_text, picture, text_label
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
 from culvert_tray.translation import later, tr
@@ -357,10 +358,6 @@ def _recovery_codes(enrolled: local_pb2.EnrollResponse) -> list[QWidget]:
     problem = text_label("")
     problem.hide()
 
-    def copy() -> None:
-        if (clipboard := QGuiApplication.clipboard()) is not None:
-            clipboard.setText(text)
-
     def save() -> None:
         chosen = Path.home() / tr("culvert-recovery-codes.txt")
         path, _ = QFileDialog.getSaveFileName(shown, tr("Save the recovery codes"), str(chosen), "*.txt")
@@ -379,7 +376,7 @@ def _recovery_codes(enrolled: local_pb2.EnrollResponse) -> list[QWidget]:
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(8)
     for made in (
-        button(tr("Copy"), copy),
+        button(tr("Copy"), partial(copy_text, text)),
         button(tr("Save…"), save),
         button(tr("&Print…"), print_out),
     ):

@@ -91,6 +91,9 @@ _OUT_OF_USE = {
 }
 
 
+# Their remedies change the daemon's settings or the system's files.
+_FOR_ADMINISTRATORS = (Reason.TUN_NAME_TAKEN, Reason.DNS_WATCH_FAILED, Reason.DNS_SERVERS_FORGOTTEN)
+
 _LINE = 80
 """Our tunable: characters in a line of the tray's menu."""
 
@@ -108,11 +111,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A fault, and the person's remedy. `page`: the address of the reason's page, or empty."""
+    """A fault, and the person's remedy. `page`: the address of the reason's page, or empty. `cure`: the remedy's act."""
 
     text: str
     remedy: str
     page: str = ""
+    cure: Action | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,7 @@ def head(view: View, now: float) -> Menu:
         return (heading, *told, *start)
     persons = (entry for of, part in split_status(view) for entry in _person(part, of, now))
     warnings = map(CulvertError.from_proto, view.warnings)
-    return (heading, *persons, *(_trouble(it, view.controller) for it in warnings))
+    return (heading, *persons, *(trouble(it, controller=view.controller) for it in warnings))
 
 
 def shorten(text: str, most: int = _LINE) -> str:
@@ -189,7 +193,11 @@ def fold(entries: Menu) -> Menu:
     labels = (
         part
         for it in entries
-        for part in ((Label(f"⚠ {it.text}"), Label(it.remedy)) if isinstance(it, Trouble) else (it,))
+        for part in (
+            (Label(f"⚠ {it.text}"), Label(it.remedy), *filter(None, (it.cure,)))
+            if isinstance(it, Trouble)
+            else (it,)
+        )
     )
     return tuple(
         line
@@ -294,13 +302,36 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
         waiting = with_organisation(tr("Public networks wait for your answer…"), organisation)
         entries.append(Action(waiting, AnswerClaims(organisation)))
     if status.HasField("last_error") and not _repeats_error(status):
-        entries.append(_trouble(CulvertError.from_proto(status.last_error), status.controller))
+        told = trouble(CulvertError.from_proto(status.last_error), organisation, status.controller)
+        offered = [it.command for it in entries if isinstance(it, Action)]
+        is_offered = told.cure is not None and told.cure.command in offered
+        entries.append(replace(told, cure=None) if is_offered else told)
     return tuple(entries)
 
 
-def _trouble(error: CulvertError, controller: str) -> Trouble:
+def trouble(error: CulvertError, organisation: str = "", controller: str = "") -> Trouble:
     page = f"{controller.rstrip('/')}{error.page}" if controller.startswith("https://") else ""
-    return Trouble(make_readable(error.message), error.remedy, page)
+    return Trouble(make_readable(error.message), error.remedy, page, _cure(error, organisation))
+
+
+def _cure(error: CulvertError, organisation: str) -> Action | None:
+    match error.reason:
+        case Reason.NOT_ENROLLED:
+            return Action(tr("Enrol this computer…"), Enrol())
+        case Reason.CODE_NEEDED | Reason.CODE_EXPIRED | Reason.CODE_TOO_OLD | Reason.CERTIFICATE_EXPIRED:
+            return Action(tr("Enter a code"), EnterCode(organisation))
+        case Reason.CONSENT_NEEDED:
+            return Action(tr("Public networks wait for your answer…"), AnswerClaims(organisation))
+        case Reason.PAUSED:
+            return Action(tr("Resume now"), Resume())
+        case reason if error.shell or reason in _FOR_ADMINISTRATORS:
+            return copy_for_administrator(error.message, error.remedy, error.shell)
+        case _:
+            return None
+
+
+def copy_for_administrator(*texts: str) -> Action:
+    return Action(tr("Copy for your administrator"), CopyText(" ".join(filter(None, texts))))
 
 
 def _repeats_error(status: Status) -> bool:
@@ -309,6 +340,7 @@ def _repeats_error(status: Status) -> bool:
         local_pb2.STATE_NEEDS_CODE: (Reason.CODE_NEEDED, Reason.CODE_EXPIRED),
         local_pb2.STATE_NOT_ENROLLED: (Reason.NOT_ENROLLED,),
         local_pb2.STATE_OFFLINE: (Reason.CONTROLLER_UNREACHABLE,),
+        local_pb2.STATE_PAUSED: (Reason.PAUSED,),
     }
     return status.last_error.reason in repeated.get(status.state, ())
 

@@ -18,7 +18,8 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.organisations import split_status
 
-from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, ShowWindow
+from culvert_tray.commands import AnswerClaims, Command, CopyText, EnterCode, Page, ShowWindow
+from culvert_tray.menu import Action, copy_for_administrator, trouble
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
 from culvert_tray.view import (
@@ -31,6 +32,7 @@ from culvert_tray.view import (
     code_needed,
     is_up,
     next_code_end,
+    status_of,
     with_organisation,
 )
 
@@ -91,8 +93,8 @@ Cause = TunnelUp | CodeWanted | ClaimsWait | Refused | DaemonDown
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`command`: executed at a click on the notice; `kind`: None for the answer to a click, which is always shown. `cause`:
-    None if only the next click ends it."""
+    """`command`: executed at a click on the notice. `cure`: a button beside it in the window. `kind`: None for the answer
+    to a click, which is always shown. `cause`: None if only the next click ends it."""
 
     title: str
     text: str
@@ -100,6 +102,7 @@ class Notice:
     command: Command | None = None
     kind: NoticeKind | None = None
     cause: Cause | None = None
+    cure: Action | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +222,16 @@ def note_refusal(memory: Memory, error: CulvertError, now: float) -> Memory:
 
 
 def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
+    told = trouble(error, organisation)
+    # The text is copied in the window, which says what the button does.
+    acts = told.cure is not None and not isinstance(told.cure.command, CopyText)
     return Notice(
-        with_organisation(make_readable(error.message), organisation),
-        error.remedy,
+        with_organisation(told.text, organisation),
+        told.remedy,
         warning=True,
+        command=told.cure.command if told.cure is not None and acts else None,
         cause=_cause(error),
+        cure=told.cure,
     )
 
 
@@ -233,9 +241,13 @@ def _more_refusals(cause: Refused) -> Notice:
     return Notice(tr("More was refused"), text, warning=True, command=command, kind=kind, cause=cause)
 
 
-def answer(error: CulvertError, organisation: str = "") -> Notice:
+def answer(error: CulvertError, view: View) -> Notice:
     """A notice for the answer to a click, which ends at the next click."""
-    return replace(refusal_notice(error, organisation), cause=None)
+    told = replace(refusal_notice(error), cause=None)
+    if isinstance(told.command, EnterCode | AnswerClaims) and len(status_of(view).organisations) > 1:
+        # The answer does not name the one among several; the window's head does.
+        return replace(told, command=None, cure=None)
+    return told
 
 
 def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -> Notice:
@@ -251,6 +263,13 @@ def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -
 
 def down(view: Down) -> Notice:
     return Notice(view.message, view.remedy, warning=True, cause=DaemonDown())
+
+
+def not_started(said: str) -> Notice:
+    """The answer to a click that should have started the daemon. `said`: by the system, for an administrator."""
+    title, text = tr("Culvert could not be started"), tr("Your administrator can start it.")
+    cure = copy_for_administrator(f"{title}: culvertd.service:", said)
+    return Notice(title, text, warning=True, cure=cure)
 
 
 def without_page(tunnel: Tunnel) -> Notice:

@@ -271,9 +271,10 @@ class DiagnosticsPage(QWidget):
 
 
 def _verdict_row(verdict: Verdict) -> Row:
-    """A remedy that is a button is not said as a command, too."""
+    """A remedy that is a button of its own is not said, too."""
     cure = verdict.cure
-    note = verdict.what if cure is not None else "\n".join(filter(None, (verdict.what, verdict.remedy)))
+    is_said = cure is None or isinstance(cure.command, CopyText)
+    note = "\n".join(filter(None, (verdict.what, verdict.remedy if is_said else "")))
     mark, tone = ("✓", Tone.GOOD) if verdict.good else ("×", Tone.BAD)
     button = cure.text if cure is not None else ""
     return Row(verdict.title, verdict.title, note, mark=mark, tone=tone, button=button)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from PyQt6.QtCore import QSize, Qt
-from PyQt6.QtGui import QIcon
+from PyQt6.QtGui import QGuiApplication, QIcon, QResizeEvent
 from PyQt6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -30,6 +30,9 @@ Dispatch = Callable[[Command], None]
 _READABLE = 560
 """The longest line, in pixels: about 75 characters."""
 
+
+# Below this width, in pixels, a banner's buttons come under its text.
+_BESIDE = 640
 
 _LONGEST_WORD = 48
 """Our tunable: characters. A label is at least as wide as its longest word."""
@@ -79,6 +82,11 @@ def name_button(named: QPushButton, text: str, most: int = _LONGEST_WORD) -> Non
     named.setToolTip("" if len(text) <= most else without_markup(text))
 
 
+def copy_text(text: str) -> None:
+    if (clipboard := QGuiApplication.clipboard()) is not None:
+        clipboard.setText(text)
+
+
 def picture(path: Path, pixels: int, ratio: float) -> QLabel:
     label = QLabel()
     label.setPixmap(QIcon(str(path)).pixmap(QSize(pixels, pixels), ratio))
@@ -97,22 +105,28 @@ def clear(layout: QBoxLayout) -> None:
 
 
 class Banner(QFrame):
-    """A trouble, with a button beside it."""
+    """A trouble, with buttons beside it, or below it where it is narrow."""
 
-    def __init__(self, trouble: Trouble, beside: QPushButton | None = None, role: str = "bad") -> None:
+    def __init__(self, trouble: Trouble, *beside: QPushButton, role: str = "bad") -> None:
         super().__init__()
         set_role(self, role)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 10, 12, 10)
-        row.setSpacing(12)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setContentsMargins(16, 10, 12, 10)
+        self._row.setSpacing(12)
         texts = QVBoxLayout()
         texts.setSpacing(2)
         texts.addWidget(text_label(trouble.text, "heading"))
         if trouble.remedy:
             texts.addWidget(text_label(trouble.remedy))
-        row.addLayout(texts, 1)
-        if beside is not None:
-            row.addWidget(beside, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._row.addLayout(texts, 1)
+        for each in beside:
+            self._row.addWidget(each, 0, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
+
+    def resizeEvent(self, a0: QResizeEvent | None) -> None:  # noqa: N802  Qt's name
+        super().resizeEvent(a0)
+        is_wide = self.width() >= _BESIDE
+        directions = QBoxLayout.Direction
+        self._row.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
 
 
 class Card(QWidget):

@@ -46,7 +46,7 @@ _BESIDE = 640
 class StatusWindow(QWidget):
     def __init__(self, dispatch: Dispatch, closed: Callable[[], None]) -> None:
         super().__init__()
-        self._closed = closed
+        self._dispatch, self._closed = dispatch, closed
         self.setWindowTitle("Culvert")
         self._head = _Head(dispatch)
         self._view: View | None = None
@@ -124,7 +124,9 @@ class StatusWindow(QWidget):
         self._notice = notice
         clear(self._said_layout)
         role = "attention" if notice.warning else "card"
-        self._said_layout.addWidget(Banner(Trouble(notice.title, notice.text), role=role))
+        told = Trouble(notice.title, notice.text)
+        cures = [action_button(it, self._dispatch) for it in (notice.cure,) if it is not None]
+        self._said_layout.addWidget(Banner(told, *cures, role=role))
         self._said.show()
 
     def clear_answer(self) -> None:
@@ -218,9 +220,9 @@ class _Head(QFrame):
                 case Label(text):
                     self._texts.addWidget(text_label(text, "note"))
                 case Trouble():
-                    more = Action(tr("More…"), ShowReason(entry.page))
-                    shown = action_button(more, self._dispatch) if entry.page else None
-                    self._banners.addWidget(Banner(entry, shown))
+                    more = Action(tr("More…"), ShowReason(entry.page)) if entry.page else None
+                    shown = [action_button(it, self._dispatch) for it in (entry.cure, more) if it is not None]
+                    self._banners.addWidget(Banner(entry, *shown))
                 case Action(text, EnterCode() | AnswerClaims()):
                     ask = action_button(entry, self._dispatch, "primary")
                     self._texts.addSpacing(6)

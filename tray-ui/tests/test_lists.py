@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_tray.commands import CopyText
-from culvert_tray.doctor import Verdict, verdicts_in
+from culvert_tray.commands import AnswerClaims, CopyText, EnterCode, SelectGateway
+from culvert_tray.doctor import Verdict, refusal_in, verdicts_in
 from culvert_tray.menu import Action
 from culvert_tray.preferences import (
     MOST_ANNOUNCED,
@@ -169,13 +170,30 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     write_preferences(path, Preferences())
 
 
-def test_a_remedy_with_a_command_is_copied_for_the_administrator() -> None:
-    what, remedy = "The clock is 4 min behind.", "Set the clock: timedatectl set-ntp true"
-    copied = CopyText(f"Clock: {what} {remedy}")
-    assert Verdict("Clock", False, what, remedy, "clock").cure == Action(
-        "Copy for your administrator", copied
-    )
-    assert Verdict("Gateway", False, "It is offline.", "Try another network.", "gateway").cure is None
+def test_each_verdict_has_the_persons_act_or_a_text_for_the_administrator() -> None:
+    what, remedy, shell = "The clock is 4 min behind.", "Set the clock.", "Run: timedatectl set-ntp true"
+
+    def cure(hop: str, shell: str = shell) -> Action | None:
+        return Verdict("Clock", False, what, remedy, hop, "beta", shell).cure
+
+    copied = CopyText(f"Clock: {what} {remedy} {shell}")
+    assert cure("clock") == cure("datapath") == Action("Copy for your administrator", copied)
+    assert cure("code") == cure("certificate") == Action("Enter a code", EnterCode("beta"))
+    assert cure("public networks") == Action("Decide…", AnswerClaims("beta"))
+    assert cure("gateway") == Action("Let Culvert choose", SelectGateway("", "beta"))
+    # A code does not help against each fault of a certificate.
+    assert {cure("certificate", ""), cure("gateway", ""), cure("clock", "")} == {None}
+
+
+def test_a_failed_diagnosis_is_said_without_its_command() -> None:
+    error = {
+        "reason": "DAEMON_DOWN",
+        "message": "It does not answer.",
+        "remedy": "Start it.",
+        "shell": "Run: x",
+    }
+    assert refusal_in(json.dumps({"error": error})) == "It does not answer. Start it."
+    assert refusal_in("[]") == refusal_in("culvert: not found") == ""
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"title": "x"}]'])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from datetime import UTC, datetime
 
 import pytest
-from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto import CATALOGUE, CulvertError, Reason, local_pb2
 from culvert_proto.screens.units import clock, size
 from culvert_tray.commands import (
     AnswerClaims,
@@ -42,7 +43,7 @@ from culvert_tray.menu import (
     proof,
     resource_entries,
 )
-from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
+from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, answer, down, holds, not_started, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.rows import resource_rows, search
@@ -196,6 +197,50 @@ def test_a_trouble_leads_to_its_reasons_page_at_a_controller_with_https() -> Non
     ):
         status.controller = controller
         assert [it.page for it in menu(status, NOW) if isinstance(it, Trouble)] == [page]
+
+
+@pytest.mark.parametrize("reason", CATALOGUE)
+def test_menu_window_and_notification_have_an_act_in_place_of_a_command(reason: Reason) -> None:
+    error = CulvertError(reason, **dict.fromkeys(CATALOGUE[reason].fields(), "80"))
+    blocked, denied = statuses.status(local_pb2.STATE_BLOCKED), statuses.status(local_pb2.STATE_READY)
+    blocked.warnings.append(error.to_proto())
+    denied.last_error.CopyFrom(error.to_proto())
+    told = answer(error, denied)
+    texts = [told.title, told.text]
+    for status in (blocked, denied):
+        shown = fold(menu(status, NOW))
+        texts += [it.text for it in shown if isinstance(it, Label | Action)]
+        acts = [it for it in shown if isinstance(it, Action)]
+        assert (told.cure in acts) == (told.cure is not None)
+    assert not re.search(
+        r"sudo|systemctl|timedatectl|culvert (code|enroll|agree|leave|resume)", "\n".join(texts)
+    )
+    assert not error.shell or told.cure is not None
+    if told.cure is not None and isinstance(told.cure.command, CopyText):
+        assert told.cure.command.text == " ".join(filter(None, (error.message, error.remedy, error.shell)))
+
+
+def test_an_act_against_a_denial_is_offered_once_and_to_one_organisation() -> None:
+    error = CulvertError(Reason.CODE_TOO_OLD, name="git.corp.example", age="15 min")
+    ending = statuses.status(local_pb2.STATE_READY, code_seconds=60)
+    ending.last_error.CopyFrom(error.to_proto())
+    asked = [
+        it.text for it in fold(menu(ending, NOW)) if isinstance(it, Action) and it.command == EnterCode()
+    ]
+    assert asked == ["Enter code now…"]
+    assert answer(error, ending).command == EnterCode()
+    # The answer does not say whose code is too old.
+    several = answer(error, statuses.two_organisations())
+    assert (several.command, several.cure) == (None, None)
+
+
+def test_a_failed_start_is_told_without_the_systems_commands() -> None:
+    said = 'Job for culvertd.service failed. See "systemctl status culvertd.service" for details.'
+    told = not_started(said)
+    assert "systemctl" not in told.title + told.text
+    assert told.cure is not None
+    assert isinstance(told.cure.command, CopyText)
+    assert told.cure.command.text.endswith(said)
 
 
 def test_a_denial_is_the_heading_for_a_minute_and_its_reason_for_longer() -> None:
@@ -394,7 +439,10 @@ def test_no_line_of_the_menu_is_wider_than_a_screen() -> None:
     assert max(map(len, lines)) <= 80
     assert " ".join(lines).replace("⚠ ", "") == " ".join(_labels(told))
     assert [it for it in fold(told) if not isinstance(it, Label)] == [
-        it for it in told if not isinstance(it, Label | Trouble)
+        entry
+        for it in told
+        for entry in ((it.cure,) if isinstance(it, Trouble) else (it,))
+        if not isinstance(it, Label)
     ]
 
 

@@ -366,6 +366,18 @@
         <translation>Für die Administration kopieren</translation>
     </message>
     <message>
+        <source>Decide…</source>
+        <translation>Entscheiden…</translation>
+    </message>
+    <message>
+        <source>Let Culvert choose</source>
+        <translation>Culvert wählen lassen</translation>
+    </message>
+    <message>
+        <source>{path} is written. Look into it before you send it.</source>
+        <translation>{path} ist geschrieben. Vor dem Versenden ansehen.</translation>
+    </message>
+    <message>
         <source>Enrol this computer…</source>
         <translation>Diesen Computer registrieren…</translation>
     </message>
@@ -752,8 +764,8 @@
       <translation>Die Antwort auf einen Klick wird immer gezeigt.</translation>
     </message>
     <message>
-      <source>The program systemctl is not there. Ask your administrator to start culvertd.</source>
-      <translation>Das Programm systemctl fehlt. Die Administration kann culvertd starten.</translation>
+        <source>Your administrator can start it.</source>
+        <translation>Die Administration kann Culvert starten.</translation>
     </message>
     <message>
       <source>This computer is enrolled</source>
