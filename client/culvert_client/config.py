@@ -6,7 +6,7 @@ dns_listen   = "127.0.0.1:53"                where the stub answers DNS queries
 dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; what comes first then fails
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
                                              service is pointed at the stub, and its name servers are forwarded to
-denial_page  = "127.67.85.76:80"             where the page for a refused name is shown, in zones that allow it
+denial_page  = "127.67.85.76:80"             where the page for a denied name is shown, in zones that allow it
 tun_name     = "culvert0"                    the interface of Culvert's own datapath
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
 datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can

@@ -47,7 +47,7 @@ log = logging.getLogger("culvertd")
 
 # Our tunables.
 NAMES, TOKENS = 64, 64
-"""Refused names and tokens of forms that are known at the same time."""
+"""Denied names and tokens of forms that are known at the same time."""
 REMEMBERED = 600.0
 """Seconds after which a refusal and a token are forgotten."""
 CONNECTIONS, RESERVED = 64, 16
@@ -116,7 +116,7 @@ class DenialPage:
                 self._on_connection, self._listen.host, self._listen.port, limit=LONGEST_HEAD
             )
         except OSError as error:
-            log.warning("there is no page for refused names: %s", error)
+            log.warning("there is no page for denied names: %s", error)
             await self.close()
 
     async def close(self) -> None:
@@ -131,7 +131,7 @@ class DenialPage:
             self._socket_owner = None
 
     def address_for(self, fqdn: str, error: CulvertError) -> str | None:
-        """The address with which the stub answers for a refused name; None: the name stays an error."""
+        """The address with which the stub answers for a denied name; None: the name stays an error."""
         of = self._organisations.of_name(fqdn)
         if self._server is None or error.reason not in DENIALS or of is None or not of.explains(fqdn):
             return None

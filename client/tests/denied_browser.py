@@ -1,4 +1,4 @@
-"""Chromium meets a refused name, in namespaces of its own. Prints JSON, which test_denied_browser.py reads."""
+"""Chromium meets a denied name, in namespaces of its own. Prints JSON, which test_denied_browser.py reads."""
 
 from __future__ import annotations
 

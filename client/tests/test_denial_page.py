@@ -1,4 +1,4 @@
-"""The page for refused names: only its own form can send a code, and no other host can reach it."""
+"""The page for denied names: only its own form can send a code, and no other host can reach it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name=GIT, owner="bob@co
 
 @dataclass
 class Site:
-    """A refused name's page, asked as a browser asks."""
+    """A denied name's page, asked as a browser asks."""
 
     daemon: Running
     lab: Lab

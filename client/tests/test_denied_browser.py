@@ -1,4 +1,4 @@
-"""A real browser on a refused name: the reason, the code, and then the page that was asked for."""
+"""A real browser on a denied name: the reason, the code, and then the page that was asked for."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("public networks", _public_networks, "9.9.9.0/24"),
     ("packets", _drops, "3 not authentic"),
     ("packets", _nothing_comes_back, "none came back"),
-    ("last refusal", _refused, "That was 2 min ago"),
+    ("last denial", _refused, "That was 2 min ago"),
 ]
 # The hop "rest" lists unjudged facts.
 NO_VERDICT: set[Hop] = {"rest"}

@@ -166,7 +166,7 @@ async def test_a_silent_name_server_leaves_the_addresses_of_the_profile(port: in
     assert hops[KINDS.HOP_KIND_PAGE].http_status == 200
 
 
-async def test_a_refused_name_shows_where_its_opening_ended(tmp_path: Path) -> None:
+async def test_a_denied_name_shows_where_its_opening_ended(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.controller.profile.code_valid_until = FAR_FUTURE
     lab.controller.refusals[WIKI] = CulvertError(
@@ -180,7 +180,7 @@ async def test_a_refused_name_shows_where_its_opening_ended(tmp_path: Path) -> N
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
         out, err = await process.communicate()
     assert process.returncode == 3
-    assert re.search(r"Controller +refused after [0-9.]+ ms", out.decode())
+    assert re.search(r"Controller +denied after [0-9.]+ ms", out.decode())
     assert "No policy lets alice reach wiki.corp.example." in err.decode()
 
 
@@ -239,11 +239,11 @@ def test_the_slowest_hop_is_named() -> None:
     assert found.conclusion == "The controller is slow, or far from here: it took 1.3 s."
 
 
-def test_a_refusal_is_the_controllers_answer() -> None:
+def test_a_denial_is_the_controllers_answer() -> None:
     error = CulvertError(Reason.NO_POLICY, user="alice", name=WIKI, owner="bob@corp.example")
     found = opening(steps={"query": 0, "request": 100, "reply": 9_100}, error=error)
-    assert {it.hop for it in found.parts if it.verdict is Verdict.REFUSED} == {Hop.CONTROLLER}
-    assert found.parts[1].text == "refused after 9.0 ms"
+    assert {it.hop for it in found.parts if it.verdict is Verdict.DENIED} == {Hop.CONTROLLER}
+    assert found.parts[1].text == "denied after 9.0 ms"
     assert found.conclusion == "No policy lets alice reach wiki.corp.example."
 
 

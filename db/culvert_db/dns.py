@@ -66,7 +66,7 @@ class DnsZoneResource(Base):
 
 
 class DenialPage(Base):
-    """Whether a refused name of a managed zone shows a page. Without a row, the controller's settings decide."""
+    """Whether a denied name of a managed zone shows a page. Without a row, the controller's settings decide."""
 
     __tablename__ = "denial_pages"
 

@@ -164,8 +164,8 @@ class Settings(BaseSettings):
     database_direct_url: SecretStr | None = None
     # DNS zones whose names open tunnels.
     managed_zones: Zones = ()
-    # Zones among them in which a laptop shows a page of its own for a refused name, instead of the browser's error, until
-    # an administrator chooses in the console. Programs that ask for a refused name get a loopback address there.
+    # Zones among them in which a laptop shows a page of its own for a denied name, instead of the browser's error, until
+    # an administrator chooses in the console. Programs that ask for a denied name get a loopback address there.
     denial_page_zones: Zones = ()
     # Networks that devices reach through tunnels alone: packets to them never leave in clear.
     protected_prefixes: ProtectedPrefixes = ()

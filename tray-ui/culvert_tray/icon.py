@@ -2,7 +2,7 @@
 
 off         grey arch, struck through     the daemon does not answer
 paused      slate tile, two bars          the person has paused Culvert
-denied      brick shield, bar             a name has just been refused
+denied      brick shield, bar             a name has just been denied
 ready       blue open arch                enrolled, nothing up
 connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets

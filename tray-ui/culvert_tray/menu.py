@@ -1,7 +1,7 @@
 """The menu as comparable data: a pure function of the view, which tray menu and window render.
 
 Heading     status in words
-Label…      person, end of the code, the last refusal with its remedy; warnings about this computer
+Label…      person, end of the code, the last denial with its remedy; warnings about this computer
 Action      Enrol this computer… | Enter code now… | Public networks wait for your answer…
 ─
 Submenu…    each tunnel, at most eight: Open · Copy address · Details… · Close
@@ -261,9 +261,7 @@ def _headline(view: View, now: float) -> str:
             return next_code_end(view, now).text(now)
         case _ if (denial := find_denial(view, now)) is not None:
             name = denial.fields.get("name")
-            return (
-                tr("{name} was refused", name=make_readable(str(name))) if name else tr("Access was refused")
-            )
+            return tr("{name} was denied", name=make_readable(str(name))) if name else tr("Access was denied")
         case _:
             return f"{tr('Connected')} — {tunnels}" if up else tr("Ready — no tunnel up")
 

@@ -238,7 +238,7 @@ def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
 def _more_refusals(cause: Refused) -> Notice:
     text = tr("The page “Activity” of the window lists them, with their reasons.")
     command, kind = ShowWindow(Page.ACTIVITY), NoticeKind.DENIED
-    return Notice(tr("More was refused"), text, warning=True, command=command, kind=kind, cause=cause)
+    return Notice(tr("More was denied"), text, warning=True, command=command, kind=kind, cause=cause)
 
 
 def answer(error: CulvertError, view: View) -> Notice:

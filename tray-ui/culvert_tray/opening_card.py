@@ -122,7 +122,7 @@ def _hop(part: Part) -> QWidget:
 _ROLES = {
     Verdict.GOOD: "",
     Verdict.SLOW: "slow",
-    Verdict.REFUSED: "failed",
+    Verdict.DENIED: "failed",
     Verdict.FAILED: "failed",
     Verdict.UNKNOWN: "note",
 }
@@ -151,7 +151,7 @@ class _Bar(QWidget):
         filled = {
             Verdict.GOOD: roles.good,
             Verdict.SLOW: roles.attention,
-            Verdict.REFUSED: roles.bad,
+            Verdict.DENIED: roles.bad,
             Verdict.FAILED: roles.bad,
         }
         left = 0.0

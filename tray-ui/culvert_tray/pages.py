@@ -55,7 +55,7 @@ NOTICES = {
     NoticeKind.OPENED: later("A &name is opened for the first time"),
     NoticeKind.CODE: later("A &code is needed"),
     NoticeKind.CODE_ENDS: later("A code &ends soon"),
-    NoticeKind.DENIED: later("&Something is refused"),
+    NoticeKind.DENIED: later("&Something is denied"),
     NoticeKind.FAILED_OVER: later("A &tunnel moves to another gateway"),
 }
 
@@ -207,7 +207,7 @@ class ActivityPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._found = _SearchedList(dispatch, tr("Activity"), tr("Search the activity"), wraps=True)
-        text = tr("Names that you open, refusals and pauses are listed here until Culvert is restarted.")
+        text = tr("Names that you open, denials and pauses are listed here until Culvert is restarted.")
         self._found.card.tell(IconKind.READY.path, tr("Nothing has happened yet"), text)
         _fill(self, self._found)
 

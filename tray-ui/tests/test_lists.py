@@ -99,7 +99,7 @@ def test_activities_are_listed_newest_first_with_remedies() -> None:
     rows = activity_rows(statuses.activities(), NOW)
     assert [(row.title, row.note) for row in rows][:2] == [
         (
-            "git.corp.example was refused.",
+            "git.corp.example was denied.",
             "No policy lets alice reach git.corp.example. Ask bob@corp.example, who owns it.",
         ),
         ("wiki.corp.example moved from gw-paris to gw-berlin.", ""),
@@ -110,7 +110,7 @@ def test_activities_are_listed_newest_first_with_remedies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"), [("", 4), ("GW-PARIS wiki", 2), ("bob refused", 1), ("77777", 0)]
+    ("typed", "found"), [("", 4), ("GW-PARIS wiki", 2), ("bob denied", 1), ("77777", 0)]
 )
 def test_activities_are_searched_by_what_is_shown(typed: str, found: int) -> None:
     activities = statuses.activities()

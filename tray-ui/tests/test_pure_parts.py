@@ -178,7 +178,7 @@ def test_offline_says_that_tunnels_stay() -> None:
 
 def test_a_denial_is_shown_with_its_remedy() -> None:
     shown = menu(statuses.denied(), NOW)
-    assert _heading(shown) == "git.corp.example was refused"
+    assert _heading(shown) == "git.corp.example was denied"
     assert shown[2] == Trouble(
         "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it."
     )
@@ -247,8 +247,8 @@ def test_a_denial_is_the_heading_for_a_minute_and_its_reason_for_longer() -> Non
     status = statuses.connected()
     status.last_error.CopyFrom(statuses.denied().last_error)
     for since, kind, heading in (
-        (0, IconKind.DENIED, "git.corp.example was refused"),
-        (59, IconKind.DENIED, "git.corp.example was refused"),
+        (0, IconKind.DENIED, "git.corp.example was denied"),
+        (59, IconKind.DENIED, "git.corp.example was denied"),
         (60, IconKind.CONNECTED, "Connected — 2 tunnels up"),
     ):
         status.last_error_at = int(NOW) - since
@@ -612,7 +612,7 @@ def test_a_denial_is_notified_again_only_after_it_ended() -> None:
 
 def test_a_refusal_is_told_again_after_a_time_without_it() -> None:
     def tell(tries: dict[float, str]) -> list[float]:
-        """`tries`: refused names by seconds. The times of notices."""
+        """`tries`: denied names by seconds. The times of notices."""
         memory, _ = observe(Memory(), statuses.status(local_pb2.STATE_READY), NOW)
         told: list[float] = []
         for at, name in tries.items():

@@ -71,7 +71,7 @@ PAGES = {
     "en": (
         "git.corp.example",
         "1.2 MB received",
-        "was refused",
+        "was denied",
         "Run diagnostics",
         "Notify me when",
         "This computer is laptop",

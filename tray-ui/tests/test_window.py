@@ -157,7 +157,7 @@ def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     bare.key("alt+3")
     _wait_for(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
     canned.happen(denied)
-    _wait_for(bare, "git.corp.example was refused.")
+    _wait_for(bare, "git.corp.example was denied.")
     bare.screenshot(SCREENS / "window-activity.png")
     bare.key("alt+5")
     _wait_for(bare, "Notify me when")
@@ -181,7 +181,7 @@ def test_tunnels_and_activity_are_searched(bare: Desktop, canned: CannedDaemon, 
     _window(bare)
     for page, typed, kept, gone in (
         ("2", "wiki", "wiki.corp.example, gw-berlin", "git.corp.example, gw-berlin"),
-        ("3", "moved paris", "moved from gw-paris", "was refused"),
+        ("3", "moved paris", "moved from gw-paris", "was denied"),
     ):
         bare.key(f"alt+{page}")
         _wait_for(bare, gone)
@@ -238,7 +238,7 @@ def test_the_window_uses_dark_colours_and_scales_to_200_percent(
         _window(dark)
         dark.screenshot(SCREENS / "window-dark-resources.png")
         dark.key("alt+3")
-        _wait_for(dark, "git.corp.example was refused.")
+        _wait_for(dark, "git.corp.example was denied.")
         dark.screenshot(SCREENS / "window-dark-activity.png")
         tray.terminate()
         assert tray.wait(10) == 0

@@ -117,7 +117,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
         yield fault("public networks", CulvertError(Reason.CONSENT_NEEDED, prefixes=prefixes), waiting)
     yield from _drops(status)
     if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _TOLD:
-        yield _last_refusal(error, status.last_error_at, now)
+        yield _last_denial(error, status.last_error_at, now)
 
 
 def _daemon(status: local_pb2.Status, version: str) -> Verdict:
@@ -169,13 +169,13 @@ def _controller(
     return Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
 
 
-def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
+def _last_denial(error: CulvertError, at: int, now: float) -> Verdict:
     """`at`: Unix seconds, 0 if unknown."""
     if not at:
-        return fault("last refusal", error)
+        return fault("last denial", error)
     said = _("{message} That was {time} ago.")
     told = said.format(message=error.message, time=duration(now - at))
-    return fault("last refusal", error, told)
+    return fault("last denial", error, told)
 
 
 def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:

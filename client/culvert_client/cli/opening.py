@@ -13,7 +13,7 @@ from culvert_client.cli.words import out
 _COLOURS = {
     Verdict.GOOD: "green",
     Verdict.SLOW: "yellow",
-    Verdict.REFUSED: "red",
+    Verdict.DENIED: "red",
     Verdict.FAILED: "red",
     Verdict.UNKNOWN: "dim",
 }

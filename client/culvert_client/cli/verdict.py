@@ -26,7 +26,7 @@ Hop = Literal[
     "TXT",
     "public networks",
     "packets",
-    "last refusal",
+    "last denial",
 ]
 """In English, the same in every language; shown translated."""
 

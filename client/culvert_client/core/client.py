@@ -123,7 +123,7 @@ class Client:
 
     @property
     def last_fault(self) -> Fault | None:
-        """The newest refusal or fault that has not ended; while the controller is unreachable, the cause of that."""
+        """The newest denial or fault that has not ended; while the controller is unreachable, the cause of that."""
         away = self._faults.of(CONTROLLER) if not self.connected else None
         return away or self._faults.newest
 

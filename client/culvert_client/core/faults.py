@@ -9,7 +9,7 @@ from culvert_proto import CulvertError, Reason
 CONTROLLER, DATAPATH = "controller", "datapath"
 """The subjects of faults besides a name."""
 REFUSAL_AGE = 600.0
-"""Our tunable, in seconds: how long what a demand was refused with is shown."""
+"""Our tunable, in seconds: how long the denial of a demand is shown."""
 REFUSALS_KEPT = 64
 """Our tunable: a local user may ask for any number of names, and each event looks at the refusals."""
 

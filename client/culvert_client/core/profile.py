@@ -64,7 +64,7 @@ class Profile:
     """`code_valid_until`: Unix seconds, 0 if a code is needed now.
 
     `awaiting`, `declined`: public prefixes without the person's agreement (consent.py).
-    `collisions`: left out of `protected_prefixes`. `denial_page_zones`: those in which a refused name leads to a page.
+    `collisions`: left out of `protected_prefixes`. `denial_page_zones`: those in which a denied name leads to a page.
     """
 
     user: str = ""

@@ -53,7 +53,7 @@ class Router:
         return self.organisations.get(find_by_name(self.profiles(), fqdn) or 0)
 
     def want_page(self) -> bool:
-        """Whether a zone allows a page for refused names."""
+        """Whether a zone allows a page for denied names."""
         return any(it.denial_page_zones for it in self.profiles().values())
 
     # ── the name service's questions ────────────────────────────────────────────────────────────────────────────────────

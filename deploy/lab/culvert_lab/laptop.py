@@ -96,7 +96,7 @@ async def timeline(lab: Lab, fqdn: str, visit: Visit) -> Timeline:
 
 
 async def why(lab: Lab) -> str:
-    """The daemon's newest refusal or fault, in its own words."""
+    """The daemon's newest denial or fault, in its own words."""
     return _last_error(await status(lab))
 
 

@@ -27,7 +27,7 @@ def _describe_event(one: local_pb2.Activity) -> str:
         case local_pb2.ACTIVITY_KIND_FAILED_OVER:
             return _("{fqdn} moved from {before} to {gateway}.").format(**told)
         case local_pb2.ACTIVITY_KIND_DENIED:
-            return f"{_('{fqdn} was refused.').format(**told)} {why}"
+            return f"{_('{fqdn} was denied.').format(**told)} {why}"
         case local_pb2.ACTIVITY_KIND_CODE_PROVEN:
             return _("A code was accepted.")
         case local_pb2.ACTIVITY_KIND_PAUSED:

@@ -63,7 +63,7 @@ class Hop(Enum):
 class Verdict(Enum):
     GOOD = "good"
     SLOW = "slow"
-    REFUSED = "refused"
+    DENIED = "denied"
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -87,8 +87,8 @@ class Part:
         match self.verdict:
             case Verdict.UNKNOWN:
                 return _("not measured")
-            case Verdict.REFUSED:
-                return _("refused after {time}").format(time=time) if time else _("refused")
+            case Verdict.DENIED:
+                return _("denied after {time}").format(time=time) if time else _("denied")
             case Verdict.FAILED:
                 return _("failed after {time}").format(time=time) if time else _("failed")
             case Verdict.SLOW:
@@ -115,7 +115,7 @@ class Opening:
         """The worst of the parts that are known."""
         found = {it.verdict for it in self.parts}
         return next(
-            (it for it in (Verdict.FAILED, Verdict.REFUSED, Verdict.SLOW) if it in found), Verdict.GOOD
+            (it for it in (Verdict.FAILED, Verdict.DENIED, Verdict.SLOW) if it in found), Verdict.GOOD
         )
 
 
@@ -184,7 +184,7 @@ def _inside(
             yield Part(hop, Verdict.FAILED)
         elif hop is failed:
             is_denial = hop is Hop.CONTROLLER and error is not None and error.reason not in _CONTROLLER_FAULTS
-            yield Part(hop, Verdict.REFUSED if is_denial else Verdict.FAILED, seconds)
+            yield Part(hop, Verdict.DENIED if is_denial else Verdict.FAILED, seconds)
         else:
             yield _part(hop, seconds, _SLOW_HOP)
 

@@ -76,7 +76,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
     async def list_managed(page: Annotated[Page, Depends()]) -> list[ManagedZoneOut]:
         return await dns.managed_zones(page)
 
-    @routes.put("/managed-zones/{name}", summary="Choose whether a refused name shows a page with the reason")
+    @routes.put("/managed-zones/{name}", summary="Choose whether a denied name shows a page with the reason")
     async def change_managed(by: By, name: str, asked: ManagedZoneChange) -> ManagedZoneOut:
         return await dns.choose_denial_page(by, name, shown=asked.denial_page)
 

@@ -15,7 +15,7 @@ _LOOK_SECONDS = 30.0
 
 
 class ManagedZones:
-    """`denial_pages`: the settings' zones in which a refused name shows a page, where no administrator has chosen."""
+    """`denial_pages`: the settings' zones in which a denied name shows a page, where no administrator has chosen."""
 
     channel = DNS_ZONES_CHANNEL
 
@@ -47,7 +47,7 @@ class ManagedZones:
         return tuple(dict.fromkeys([*self._configured, *await repository.origins(session)]))
 
     async def read_denial_pages(self, session: AsyncSession) -> dict[str, bool]:
-        """Whether a refused name shows a page, for each managed zone and each zone below that the settings name."""
+        """Whether a denied name shows a page, for each managed zone and each zone below that the settings name."""
         chosen = await repository.denial_pages(session)
         names = dict.fromkeys([*await self.read(session), *self._pages_by_default])
         return {name: chosen.get(name, name in self._pages_by_default) for name in names}

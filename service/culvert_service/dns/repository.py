@@ -114,7 +114,7 @@ async def origins(session: AsyncSession) -> Sequence[str]:
 
 
 async def denial_pages(session: AsyncSession) -> dict[str, bool]:
-    """The origins for which an administrator has chosen, and whether their refused names show a page."""
+    """The origins for which an administrator has chosen, and whether their denied names show a page."""
     return {it.origin: it.shown for it in await session.scalars(select(DenialPage))}
 
 

@@ -101,8 +101,8 @@ class ZoneOut(ZoneIn):
 class ManagedZoneChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    # Whether a refused name shows a page of the device's with the reason, in a browser and over plain HTTP. Programs that
-    # ask for a refused name get a loopback address then.
+    # Whether a denied name shows a page of the device's with the reason, in a browser and over plain HTTP. Programs that
+    # ask for a denied name get a loopback address then.
     denial_page: bool
 
 

@@ -485,7 +485,7 @@
         <translation>ein Code &amp;bald abläuft</translation>
     </message>
     <message>
-        <source>&amp;Something is refused</source>
+        <source>&amp;Something is denied</source>
         <translation>etwas &amp;abgelehnt wird</translation>
     </message>
     <message>
@@ -640,7 +640,7 @@
       <translation>Ein Tunnel öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
     </message>
     <message>
-      <source>Access was refused</source>
+      <source>Access was denied</source>
       <translation>Der Zugriff wurde abgelehnt</translation>
     </message>
     <message>
@@ -696,7 +696,7 @@
       <translation>Einladung</translation>
     </message>
     <message>
-      <source>Names that you open, refusals and pauses are listed here until Culvert is restarted.</source>
+      <source>Names that you open, denials and pauses are listed here until Culvert is restarted.</source>
       <translation>Geöffnete Namen, Ablehnungen und Pausen stehen hier, bis Culvert neu startet.</translation>
     </message>
     <message>
@@ -808,7 +808,7 @@
       <translation>über {gateway}</translation>
     </message>
     <message>
-      <source>{name} was refused</source>
+      <source>{name} was denied</source>
       <translation>{name} wurde abgelehnt</translation>
     </message>
     <message>
@@ -924,7 +924,7 @@
         <translation>offline</translation>
     </message>
     <message>
-        <source>More was refused</source>
+        <source>More was denied</source>
         <translation>Weiteres wurde abgelehnt</translation>
     </message>
     <message>

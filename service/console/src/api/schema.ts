@@ -474,7 +474,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Choose whether a refused name shows a page with the reason */
+        /** Choose whether a denied name shows a page with the reason */
         put: operations["change_managed_api_v1_dns_managed_zones__name__put"];
         post?: never;
         delete?: never;
