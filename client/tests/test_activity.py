@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
 from culvert_client.core.activity import KEPT, Activity, ActivityKind, Entry, Log
 from culvert_client.core.client_events import (
     Call,
@@ -18,6 +19,7 @@ from culvert_client.core.client_events import (
     PauseEnded,
     PauseRequested,
     ProfileReceived,
+    Stopping,
 )
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.tunnel import events as on
@@ -61,14 +63,21 @@ def opened() -> Watched:
     return world
 
 
-def test_a_tunnel_comes_up_and_is_closed_by_the_person() -> None:
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (on.CloseRequested(Reason.CLOSED_BY_USER), Reason.CLOSED_BY_USER),
+        (Stopping(), Reason.DAEMON_STOPPED),
+    ],
+)
+def test_a_tunnel_comes_up_and_is_closed_by_the_person_or_at_a_stop(event: Event, reason: Reason) -> None:
     world = opened()
-    world.post(on.CloseRequested(Reason.CLOSED_BY_USER))
+    world.post(event)
     up, closed = world.told()
     assert (up.kind, up.fqdn, up.gateway) == (ActivityKind.TUNNEL_UP, WIKI, "gw-berlin")
     assert (closed.kind, closed.fqdn) == (ActivityKind.TUNNEL_CLOSED, WIKI)
     assert closed.error is not None
-    assert closed.error.reason is Reason.CLOSED_BY_USER
+    assert closed.error.reason is reason
 
 
 def test_a_tunnel_that_the_controller_closes_keeps_its_reason() -> None:

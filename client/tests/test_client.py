@@ -84,7 +84,7 @@ def test_tunnels_of_a_run_before_are_closed_before_their_names_open_again() -> N
     client = Client(PROFILE, leftovers={WIKI: TunnelId("t0")})
     calls = [c for c in client.handle(on.Tick(), 0.0) if isinstance(c, Call)]
     assert [call.command for call in calls] == [
-        on.CloseTunnel(calls[0].command.call, TunnelId("t0"), Reason.CLOSED_BY_USER)
+        on.CloseTunnel(calls[0].command.call, TunnelId("t0"), Reason.DAEMON_STOPPED)
     ]
     held = client.handle(QueryHeld(QueryId(1), WIKI), 0.1)
     assert not any(isinstance(command, Call) for command in held)

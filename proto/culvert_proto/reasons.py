@@ -113,6 +113,7 @@ class Reason(enum.IntEnum):
     CONSENT_NEEDED = error_pb2.REASON_CONSENT_NEEDED
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
+    DAEMON_STOPPED = error_pb2.REASON_DAEMON_STOPPED
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
     SA_LOST = error_pb2.REASON_SA_LOST
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
@@ -1035,6 +1036,12 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CLOSED_IDLE: Entry(
         "The tunnel was closed because it was idle.",
+        "Open the name again to bring it back.",
+        _G.CANCELLED,
+        _H.GONE,
+    ),
+    Reason.DAEMON_STOPPED: Entry(
+        "The tunnel was closed because Culvert was stopped on the computer.",
         "Open the name again to bring it back.",
         _G.CANCELLED,
         _H.GONE,

@@ -138,8 +138,10 @@ class Device:
         request = agent_pb2.ActivateSaRequest(tunnel_id=tunnel_id, generation=generation)
         await self.call(self.stub.ActivateSa(request))
 
-    async def close(self, tunnel_id: str, refused: Reason | None = None) -> None:
-        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.REASON_CLOSED_BY_USER)
+    async def close(
+        self, tunnel_id: str, refused: Reason | None = None, reason: Reason = Reason.CLOSED_BY_USER
+    ) -> None:
+        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.Reason.ValueType(reason))
         if refused is not None:
             request.refused = error_pb2.Reason.ValueType(refused)
         await self.call(self.stub.CloseTunnel(request))

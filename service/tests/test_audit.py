@@ -94,6 +94,8 @@ async def test_the_audit_log_has_actor_reason_and_source(world: World, switch: S
     opened = await device.open()
     await device.close(opened.tunnel.tunnel_id)
     opened = await device.open()
+    await device.close(opened.tunnel.tunnel_id, reason=Reason.DAEMON_STOPPED)
+    opened = await device.open()
     await world.rest("POST", f"/devices/{device.id}/revoke")
     assert (await refused(device.open())).reason is Reason.DEVICE_REVOKED
 
@@ -109,6 +111,8 @@ async def test_the_audit_log_has_actor_reason_and_source(world: World, switch: S
         ("device.prove", "done", None),
         ("tunnel.open", "done", None),
         ("tunnel.close", "done", "CLOSED_BY_USER"),
+        ("tunnel.open", "done", None),
+        ("tunnel.close", "done", "DAEMON_STOPPED"),
         ("tunnel.open", "done", None),
         ("device.revoke", "done", None),
         ("tunnel.close", "done", "CLOSED_BY_ADMIN"),

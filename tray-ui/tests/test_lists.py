@@ -109,9 +109,7 @@ def test_activities_are_listed_newest_first_with_remedies() -> None:
     assert row.title == "x Culvert is paused."
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"), [("", 4), ("GW-PARIS wiki", 2), ("bob denied", 1), ("77777", 0)]
-)
+@pytest.mark.parametrize(("typed", "found"), [("", 4), ("GW-PARIS wiki", 2), ("bob denied", 1), ("77777", 0)])
 def test_activities_are_searched_by_what_is_shown(typed: str, found: int) -> None:
     activities = statuses.activities()
     activities[0].number = 77777

@@ -231,9 +231,9 @@ class Agent:
         await self._begin(self._stub.SetPathMtu, request)
 
     async def close_tunnel(self, tunnel_id: str, reason: Reason) -> None:
-        """`reason`: CLOSED_BY_USER, CLOSED_IDLE, or why this computer does not use the tunnel."""
+        """`reason`: CLOSED_BY_USER, CLOSED_IDLE, DAEMON_STOPPED, or why this computer does not use the tunnel."""
         request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.REASON_CLOSED_BY_USER)
-        if reason in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE):
+        if reason in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.DAEMON_STOPPED):
             request.reason = error_pb2.Reason.ValueType(reason)
         elif reason in (Reason.ADDRESS_COLLISION, Reason.CONSENT_NEEDED):
             request.refused = error_pb2.Reason.ValueType(reason)

@@ -34,7 +34,7 @@ SAME_DENIAL = 10.0
 """Seconds. A browser queries A, AAAA and HTTPS, and repeats: equal denials within this time give one entry."""
 
 # Reasons of states whose texts have no fields.
-_PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE)
+_PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.DAEMON_STOPPED)
 
 
 class ActivityKind(enum.IntEnum):

@@ -102,7 +102,7 @@ class Client:
         self._calls = itertools.count(1)
         self.machines = {
             fqdn: Machine(
-                self._calls, Closing(tunnel_id, Reason.CLOSED_BY_USER, frozenset(), None, 0, retry_at=0.0)
+                self._calls, Closing(tunnel_id, Reason.DAEMON_STOPPED, frozenset(), None, 0, retry_at=0.0)
             )
             for fqdn, tunnel_id in (leftovers or {}).items()
         }
@@ -299,7 +299,7 @@ class Client:
                 return [self._pause(0)]
             case Stopping():
                 self._stopping = True
-                return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
+                return self._to_tunnels(tunnel.CloseRequested(Reason.DAEMON_STOPPED), now)
             case tunnel.Tick():
                 self._faults.forget_old(now)
                 commands = self._follow(self._holds.expire(now), now)
@@ -338,7 +338,7 @@ class Client:
     def _demand(self, demander: tunnel.Demander, fqdn: str, now: float, asked: str = "") -> list[Command]:
         """`asked`: an alias of the tunnel's name, or empty."""
         if self._stopping or self.paused_until:
-            reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
+            reason = Reason.DAEMON_STOPPED if self._stopping else Reason.PAUSED
             return self._refuse(fqdn, frozenset({demander}), CulvertError(reason), now)
         if not isinstance(demander, tunnel.Trigger):
             self._triggers.forget_close(fqdn)

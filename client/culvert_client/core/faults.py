@@ -24,7 +24,7 @@ _CODE = frozenset(
     }
 )
 # Intended, so no faults.
-_WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})
+_WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.DAEMON_STOPPED, Reason.PAUSED})
 AWAY = frozenset(
     {
         Reason.CONTROLLER_UNREACHABLE,

@@ -32,6 +32,7 @@ _HERE = frozenset(
         Reason.DATAPATH_FAILED, Reason.PAUSED, Reason.ADDRESS_COLLISION, Reason.ORGANISATIONS_COLLIDE,
         Reason.CONSENT_NEEDED, Reason.UDP_PORT_TAKEN, Reason.TUN_NAME_TAKEN, Reason.TUN_MISSING,
         Reason.TUN_FORBIDDEN, Reason.TUN_LOST, Reason.CLOSED_BY_USER,
+        Reason.DAEMON_STOPPED,
     }
 )  # fmt: skip
 

@@ -35,7 +35,11 @@ _PORT_MAX = 65535
 # The most streams that are recorded at once. Otherwise, after a restart, streams would take all connections to the
 # database, and OpenTunnel would get none.
 _STREAMS_AT_ONCE = 8
-_CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
+_CLOSE_REASONS = (
+    error_pb2.REASON_CLOSED_BY_USER,
+    error_pb2.REASON_CLOSED_IDLE,
+    error_pb2.REASON_DAEMON_STOPPED,
+)
 _REFUSALS = (
     error_pb2.REASON_UNSPECIFIED,
     error_pb2.REASON_ADDRESS_COLLISION,

@@ -177,7 +177,7 @@ class Tunnels:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
             actor = caller.actor.with_name(ActorKind.DEVICE, device.id)
             why = _explain_close(reason, record)
-            if reason not in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE):
+            if reason not in (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.DAEMON_STOPPED):
                 refusal = Line("tunnel.open", f"name/{record.fqdn}", {"user": device.user.name}, actor=actor)
                 if (line := self._denials.line(caller.fingerprint, refusal, why)) is not None:
                     transaction.audit(line)

@@ -194,6 +194,7 @@ const CLOSINGS: Readonly<Record<string, MessageDescriptor>> = {
   CLOSED_BY_USER: msg`by the person`,
   CLOSED_BY_ADMIN: msg`by an administrator`,
   CLOSED_IDLE: msg`idle`,
+  DAEMON_STOPPED: msg`Culvert stopped`,
   TUNNEL_OUTDATED: msg`after a change`,
   SA_LOST: msg`keys lost at the gateway`,
   PEER_SILENT: msg`device silent`,

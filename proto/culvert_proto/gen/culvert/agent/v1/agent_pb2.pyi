@@ -188,7 +188,7 @@ class Profile(_message.Message):
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]: ...
     @_builtins.property
     def denial_page_zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Zones, among the managed ones, in which the device may answer a refused name with its own page instead of an error."""
+        """Zones, among the managed ones, in which the device may answer a denied name with its own page instead of an error."""
 
     def __init__(
         self,
@@ -902,7 +902,7 @@ class CloseTunnelRequest(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     reason: _error_pb2.Reason.ValueType
-    """REASON_CLOSED_BY_USER or REASON_CLOSED_IDLE."""
+    """REASON_CLOSED_BY_USER, REASON_CLOSED_IDLE or REASON_DAEMON_STOPPED."""
     refused: _error_pb2.Reason.ValueType
     """Why the device does not use the tunnel that it has opened: REASON_ADDRESS_COLLISION, REASON_CONSENT_NEEDED or
     REASON_DATAPATH_FAILED; `reason` is then REASON_CLOSED_BY_USER. It names no network of the person's.

@@ -97,6 +97,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_SA_LOST: _Reason.ValueType  # 63
     REASON_PEER_SILENT: _Reason.ValueType  # 64
     REASON_TUNNEL_OUTDATED: _Reason.ValueType  # 65
+    REASON_DAEMON_STOPPED: _Reason.ValueType  # 66
+    """At the daemon's stop, or at the next start where the daemon was killed or the computer lost its power."""
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
     """Faults of the demand, continued."""
     REASON_METHOD_NOT_ALLOWED: _Reason.ValueType  # 71
@@ -278,6 +280,8 @@ REASON_CLOSED_BY_ADMIN: Reason.ValueType  # 62
 REASON_SA_LOST: Reason.ValueType  # 63
 REASON_PEER_SILENT: Reason.ValueType  # 64
 REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
+REASON_DAEMON_STOPPED: Reason.ValueType  # 66
+"""At the daemon's stop, or at the next start where the daemon was killed or the computer lost its power."""
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """Faults of the demand, continued."""
 REASON_METHOD_NOT_ALLOWED: Reason.ValueType  # 71

@@ -239,7 +239,7 @@ class Status(_message.Message):
     paused_until: _builtins.int
     """Unix seconds; 0 when not paused."""
     last_error_at: _builtins.int
-    """When last_error came about, in Unix seconds; 0 when that is not known. Refusals of a demand are forgotten after ten minutes."""
+    """When last_error came about, in Unix seconds; 0 when that is not known. Denials of a demand are forgotten after ten minutes."""
     code_postponed: _builtins.bool
     """A call or a transfer runs through a tunnel: the next code is not asked for before the last minutes of this one."""
     @_builtins.property
@@ -250,7 +250,7 @@ class Status(_message.Message):
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]: ...
     @_builtins.property
     def last_error(self) -> _error_pb2.Error:
-        """The newest refusal or fault, if the person has not got past it since."""
+        """The newest denial or fault, if the person has not got past it since."""
 
     @_builtins.property
     def clicks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Click]:
@@ -572,7 +572,7 @@ class Click(_message.Message):
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]: ...
     @_builtins.property
     def error(self) -> _error_pb2.Error:
-        """Set when the click ended in a refusal."""
+        """Set when the click ended in a denial or a fault."""
 
     def __init__(
         self,
