@@ -19,11 +19,21 @@ from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from culvert_proto import CulvertError, local_pb2
 from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
-from PyQt6.QtCore import QObject, QProcess, Qt, QTimer, QUrl
+from PyQt6.QtCore import (
+    QMessageLogContext,
+    QObject,
+    QProcess,
+    Qt,
+    QTimer,
+    QtMsgType,
+    QUrl,
+    qInstallMessageHandler,  # pyright: ignore[reportUnknownVariableType]
+)
 from PyQt6.QtGui import QDesktopServices, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon, QWidget
 
@@ -413,6 +423,41 @@ def _bring_to_front(window: QWidget) -> None:
     window.activateWindow()
 
 
+class _QtMessages:
+    """Prints Qt's messages. Ends the process, with exit code 1 and one line, where no display answers, or the display goes.
+
+    Qt would abort it, or call exit(), in which destructors of libraries wait for threads, some for ever.
+    """
+
+    def __init__(self) -> None:
+        # Until the application is made.
+        self._early: list[str] | None = []
+
+    def take(self, kind: QtMsgType, _context: QMessageLogContext, text: str | None) -> None:
+        said = text or ""
+        if kind is QtMsgType.QtFatalMsg:
+            self._end(f"there is no desktop here: {self._early[0]}" if self._early else said)
+        elif " connection broke" in said:
+            self._end(said)
+        elif self._early is not None:
+            self._early.append(said)
+        else:
+            _print_line(said)
+
+    def end_start(self) -> None:
+        early, self._early = self._early or [], None
+        for text in early:
+            _print_line(text)
+
+    def _end(self, text: str) -> NoReturn:
+        _print_line(text)
+        os._exit(1)
+
+
+def _print_line(text: str) -> None:
+    print(f"culvert-tray: {text}", file=sys.stderr, flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="culvert-tray", description="Culvert's tray icon.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-tray')}")
@@ -447,7 +492,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(1, "culvert-tray: there is no desktop here. On the command line: culvert status\n")
     # Longer links are refused, so the rest need not be sent.
     word = options.link[: LONGEST + 1]
+    messages = _QtMessages()
+    qInstallMessageHandler(messages.take)
     app = make_application(["culvert-tray"])
+    messages.end_start()
     # Also the title of the icon in a host's list, and the program's name in a screen reader.
     app.setApplicationName("Culvert")
     app.setApplicationDisplayName("Culvert")
@@ -477,6 +525,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app.exec()
     finally:
         daemon.stop()
+        qInstallMessageHandler(None)
 
 
 if __name__ == "__main__":

@@ -185,6 +185,12 @@ class Desktop:
         width, height = self._size
         return 0 <= at["X"] <= width - at["WIDTH"] and 0 <= at["Y"] <= height - at["HEIGHT"]
 
+    def end_display(self) -> None:
+        """Kill the X server, as where it crashes."""
+        display = next(it for it in self._processes if it.args[0] == "Xvfb")  # pyright: ignore[reportIndexIssue]
+        display.kill()
+        display.wait(10)
+
     def _spawn(self, *command: str) -> None:
         name = command[0]
         with (self._directory / f"{name}.log").open("ab") as log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -526,3 +527,32 @@ def test_a_signal_while_the_tray_starts_ends_it_without_a_fault(desktop: Desktop
 def _end(tray: subprocess.Popen[bytes]) -> None:
     tray.terminate()
     assert tray.wait(10) == 0
+
+
+@pytest.mark.parametrize("display", ["missing", "ends during the start", "ends"])
+def test_a_display_that_goes_away_ends_the_tray_with_one_line(
+    tmp_path: Path, canned: CannedDaemon, display: str
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    with Desktop(tmp_path / "desktop", panel=None) as desktop:
+        if display == "missing":
+            desktop.end_display()
+        with subprocess.Popen(
+            [sys.executable, "-m", "culvert_tray.app", "--socket", str(canned.socket), "--window"],
+            env=desktop.env,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as tray:
+            if display == "ends":
+                wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+            elif display == "ends during the start":
+                wait_until(lambda: "libqxcb" in Path(f"/proc/{tray.pid}/maps").read_text(), "no plug-in")
+            if display != "missing":
+                desktop.end_display()
+            _, said = tray.communicate(timeout=20)
+    assert tray.returncode == 1
+    assert len(said.splitlines()) == 1
+    # Xlib, which Qt uses too, may be the first to notice.
+    assert re.search(
+        {"missing": "there is no desktop here", "ends": "The X11 connection broke"}.get(display, "brok"), said
+    )
