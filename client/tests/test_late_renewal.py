@@ -135,7 +135,7 @@ async def test_an_expired_certificate_is_renewed_with_a_code(lab: Sleeper) -> No
     async with lab.woken() as daemon:
         told = await daemon.until(expired)
         assert told.state == local_pb2.STATE_NEEDS_CODE
-        assert "culvert code" in told.last_error.remedy
+        assert told.last_error.reason == Reason.CERTIFICATE_EXPIRED
         assert (
             await refused(daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code="000000")))
         ).reason is (Reason.CODE_WRONG)

@@ -46,7 +46,7 @@ MY_TUNNEL = replace(
 def collides(error: CulvertError, what: str) -> None:
     assert error.reason is Reason.ORGANISATIONS_COLLIDE
     assert error.fields == {"what": what, "organisation": "beta", "other": "acme"}
-    assert "culvert leave beta" in error.remedy
+    assert "culvert leave beta" in error.shell
 
 
 def test_claims_that_do_not_overlap_are_accepted() -> None:
