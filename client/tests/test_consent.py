@@ -184,6 +184,7 @@ async def test_an_answer_is_kept_across_a_restart(offer: Offer) -> None:
         assert blocked(daemon) == {PRIVATE, PUBLIC}
         status = await daemon.status()
         assert (list(status.awaiting_prefixes), list(status.declined_prefixes)) == ([], [WIDER])
+        assert list(status.agreed_prefixes) == [PUBLIC]
 
 
 async def test_an_answer_that_would_break_a_rule_changes_nothing(enrolled: Running) -> None:

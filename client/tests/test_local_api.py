@@ -553,7 +553,7 @@ async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) 
         assert (ended.code, error["reason"], ended.err) == (code, reason, "")
         assert error["message"]
         assert error["remedy"]
-        assert error.keys() == {"reason", "message", "remedy", "fields", "page"}
+        assert error.keys() == {"reason", "message", "remedy", "shell", "fields", "page"}
         # Refusals of the catalogue have a page at the controller.
         assert error["page"].endswith(f"/docs/reasons/{reason}") if code == 3 else error["page"] == ""
         said = await culvert(lab.daemon, ALICE, *arguments)

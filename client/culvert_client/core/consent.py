@@ -49,6 +49,7 @@ class Consent:
             protected_prefixes=tuple(it for it in offered if self.permits(it)),
             awaiting=tuple(it for it in refused if it not in declined),
             declined=declined,
+            agreed=tuple(it for it in offered if any(holds(yes, it) for yes in self.agreed)),
         )
 
     def missing(self, tunnel: Tunnel) -> list[Network]:

@@ -67,6 +67,7 @@ def merge(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
         drops=lead.drops,
         awaiting_prefixes=[prefix for _, it in statuses for prefix in it.awaiting_prefixes],
         declined_prefixes=[prefix for _, it in statuses for prefix in it.declined_prefixes],
+        agreed_prefixes=[prefix for _, it in statuses for prefix in it.agreed_prefixes],
         code_postponed=lead.code_postponed,
         organisations=[_organisation(name, status) for name, status in statuses],
     )
@@ -95,5 +96,6 @@ def _organisation(name: str, status: local_pb2.Status) -> local_pb2.Organisation
         paused_until=status.paused_until,
         awaiting_prefixes=status.awaiting_prefixes,
         declined_prefixes=status.declined_prefixes,
+        agreed_prefixes=status.agreed_prefixes,
         code_postponed=status.code_postponed,
     )

@@ -63,7 +63,8 @@ class Collision:
 class Profile:
     """`code_valid_until`: Unix seconds, 0 if a code is needed now.
 
-    `awaiting`, `declined`: public prefixes without the person's agreement (consent.py).
+    `awaiting`, `declined`: public prefixes without the person's agreement (consent.py). `agreed`: those with it, which are
+    protected, too.
     `collisions`: left out of `protected_prefixes`. `denial_page_zones`: those in which a denied name leads to a page.
     """
 
@@ -76,6 +77,7 @@ class Profile:
     code_valid_until: int = 0
     awaiting: tuple[Network, ...] = ()
     declined: tuple[Network, ...] = ()
+    agreed: tuple[Network, ...] = ()
     collisions: tuple[Collision, ...] = ()
     denial_page_zones: tuple[str, ...] = ()
     _tunnels: frozenset[str] = field(init=False, repr=False, compare=False)

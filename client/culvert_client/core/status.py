@@ -68,6 +68,7 @@ def status_of(
         drops=client.all_drops,
         awaiting_prefixes=map(str, profile.awaiting),
         declined_prefixes=map(str, profile.declined),
+        agreed_prefixes=map(str, profile.agreed),
         code_postponed=client.transfers.are_running(now),
     )
 

@@ -44,5 +44,6 @@ def _status_of(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb
         paused_until=of.paused_until,
         awaiting_prefixes=of.awaiting_prefixes,
         declined_prefixes=of.declined_prefixes,
+        agreed_prefixes=of.agreed_prefixes,
         code_postponed=of.code_postponed,
     )

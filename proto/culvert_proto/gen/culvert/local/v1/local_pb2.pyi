@@ -225,6 +225,7 @@ class Status(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     HOP_TIMES_FIELD_NUMBER: _builtins.int
     CODE_POSTPONED_FIELD_NUMBER: _builtins.int
+    AGREED_PREFIXES_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -282,6 +283,10 @@ class Status(_message.Message):
     def hop_times(self) -> _containers.RepeatedCompositeFieldContainer[Global___HopTimes]:
         """The newest of each name that was timed since the daemon's start."""
 
+    @_builtins.property
+    def agreed_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Public prefixes that are carried because the person has agreed to them."""
+
     def __init__(
         self,
         *,
@@ -307,10 +312,11 @@ class Status(_message.Message):
         warnings: _abc.Iterable[_error_pb2.Error] | None = ...,
         hop_times: _abc.Iterable[Global___HopTimes] | None = ...,
         code_postponed: _builtins.bool = ...,
+        agreed_prefixes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "hop_times", b"hop_times", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "agreed_prefixes", b"agreed_prefixes", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "hop_times", b"hop_times", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -337,6 +343,7 @@ class Organisation(_message.Message):
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
     CODE_POSTPONED_FIELD_NUMBER: _builtins.int
+    AGREED_PREFIXES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its controller, as a person tells it apart: "vpn.corp.example". What belongs to it has this as its organisation."""
     state: Global___State.ValueType
@@ -356,6 +363,8 @@ class Organisation(_message.Message):
     def awaiting_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def agreed_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -372,10 +381,11 @@ class Organisation(_message.Message):
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         last_error_at: _builtins.int = ...,
         code_postponed: _builtins.bool = ...,
+        agreed_prefixes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "last_error_at", b"last_error_at", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "agreed_prefixes", b"agreed_prefixes", "awaiting_prefixes", b"awaiting_prefixes", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "last_error_at", b"last_error_at", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
