@@ -39,6 +39,7 @@ from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon,
 
 from culvert_tray import commands, notices
 from culvert_tray import menu as menus
+from culvert_tray.autostart import autostart_entries, is_autostarted, set_autostart
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
 from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog
@@ -56,7 +57,7 @@ from culvert_tray.single import NAME, SHOW, First
 from culvert_tray.style import install_style, make_application, without_markup
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, View, list_awaiting, starting, status_of
+from culvert_tray.view import Down, View, list_public, starting, status_of
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
@@ -81,7 +82,8 @@ class Tray(QObject):
         self._daemon = daemon
         self._doctor = doctor
         self._preferences_path = preferences_path()
-        self._preferences = read_preferences(self._preferences_path)
+        stored = read_preferences(self._preferences_path)
+        self._preferences = replace(stored, autostart=is_autostarted(autostart_entries()))
         self._activities: deque[local_pb2.Activity] = deque(maxlen=_ACTIVITIES)
         self._view: View = starting()
         self._memory = Memory(announced=frozenset(self._preferences.announced))
@@ -314,11 +316,12 @@ class Tray(QObject):
                     f"code {organisation}",
                     lambda: CodeDialog(self._daemon, self._tell_recovery_codes, organisation),
                 )
-            case commands.AnswerClaims(organisation):
-                waiting = list_awaiting(self._view, organisation)
-                if waiting:
+            case commands.AnswerClaims(organisation, answered):
+                shown = list_public(self._view, organisation, answered)
+                if shown:
                     self._show(
-                        f"claims {organisation}", lambda: ClaimsDialog(self._daemon, waiting, organisation)
+                        f"claims {answered} {organisation}",
+                        lambda: ClaimsDialog(self._daemon, shown, organisation, answered=answered),
                     )
             case commands.Enrol():
                 self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes, self._do))
@@ -338,11 +341,17 @@ class Tray(QObject):
             case commands.SetNotices(kind, wanted):
                 self._prefer(with_notices(self._preferences, kind, wanted))
                 self._draw()
+            case commands.SetAutostart(wanted):
+                self._set_autostart(wanted=wanted)
+            case commands.SetLanguage(language):
+                self._prefer(replace(self._preferences, language=language))
+                install(self._app, language)
+                self._replace_window()
             case commands.RunDiagnostics():
                 self._window.show_page(commands.Page.DIAGNOSTICS)
                 self._show_window()
                 self._window.diagnostics.show_running()
-                self._doctor.examine(self._window.diagnostics.show_verdicts)
+                self._doctor.examine(lambda it: self._window.diagnostics.show_verdicts(it))
             case commands.SaveReport():
                 self._save_report()
             case commands.ShowDocumentation():
@@ -354,6 +363,29 @@ class Tray(QObject):
         self._opened = True
         self._draw_window()
         _bring_to_front(self._window)
+
+    def _set_autostart(self, *, wanted: bool) -> None:
+        try:
+            set_autostart(autostart_entries(), wanted=wanted)
+        except OSError as error:
+            why = tr("{path} cannot be written: {why}", path=error.filename, why=error.strerror)
+            self._tell(Notice(tr("The setting was not saved"), why, warning=True))
+        self._prefer(replace(self._preferences, autostart=is_autostarted(autostart_entries())))
+        self._draw()
+
+    def _replace_window(self) -> None:
+        """Show the window in the language that was set."""
+        before, self._window = self._window, StatusWindow(self._do, self._window_closed)
+        self._window.restoreGeometry(before.saveGeometry())
+        self._window.show_page(before.page)
+        self._drawn = None
+        self._draw()
+        self._window.setVisible(before.isVisible())
+        before.hide()
+        before.deleteLater()
+        for dialog in list(self._dialogs.values()):
+            if isinstance(dialog, DetailsDialog):
+                dialog.close()
 
     def _start_daemon(self) -> None:
         process = QProcess(self)
@@ -501,7 +533,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.setApplicationDisplayName("Culvert")
     app.setDesktopFileName(NAME)
     app.setQuitOnLastWindowClosed(False)
-    install(app)
+    install(app, read_preferences(preferences_path()).language)
     install_style(app)
     first = First()
     if not first.begin():

@@ -74,9 +74,11 @@ class EnterCode:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaims:
-    """Show the public networks that an organisation wants to carry, for a decision."""
+    """Show public networks that an organisation wants to carry, for a decision. `answered`: the answer so far, None for the
+    networks that have none."""
 
     organisation: str = ""
+    answered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,18 @@ class SetNotices:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAutostart:
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetLanguage:
+    """Empty for the desktop's."""
+
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunDiagnostics:
     pass
 
@@ -140,6 +154,6 @@ class Quit:
 
 Command = (
     OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | TimeHops | SelectGateway | EnterCode | AnswerClaims
-    | Enrol | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport
-    | ShowDocumentation | Quit
+    | Enrol | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | SetAutostart | SetLanguage
+    | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

@@ -164,9 +164,14 @@ class CodeDialog(QDialog):
 
 
 class ClaimsDialog(QDialog):
-    """Lists all public networks that an organisation wants to carry. Neither Agree nor Decline is the default button."""
+    """Lists public networks that an organisation wants to carry. Neither Agree nor Decline is the default button.
 
-    def __init__(self, daemon: Daemon, prefixes: Sequence[str], organisation: str) -> None:
+    `answered`: the person's answer so far, which the other button changes.
+    """
+
+    def __init__(
+        self, daemon: Daemon, prefixes: Sequence[str], organisation: str, *, answered: bool | None = None
+    ) -> None:
         super().__init__()
         self._daemon, self._prefixes, self._organisation = daemon, tuple(prefixes), organisation
         self.setWindowTitle(with_organisation(tr("Public networks"), organisation))
@@ -183,15 +188,20 @@ class ClaimsDialog(QDialog):
         networks.setAccessibleName(tr("Public networks"))
         networks.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         networks.setTabChangesFocus(True)
-        until = QLabel(tr("Until you agree, Culvert does not carry traffic to them."))
+        until = QLabel(
+            tr("You have agreed: Culvert carries traffic to them. If you decline now, their tunnels close.")
+            if answered
+            else tr("Until you agree, Culvert does not carry traffic to them.")
+        )
         until.setWordWrap(True)
         self._problem = Problem()
         agree, decline = QPushButton(tr("&Agree")), QPushButton(tr("&Decline"))
         buttons = QHBoxLayout()
         buttons.addStretch()
-        for each in (decline, agree):
+        for each, answer in ((decline, False), (agree, True)):
             each.setAutoDefault(False)
-            buttons.addWidget(each)
+            if answered is not answer:
+                buttons.addWidget(each)
         connect(decline.clicked, lambda: self._answer(agreed=False))
         connect(agree.clicked, lambda: self._answer(agreed=True))
         layout = dialog_column(self)

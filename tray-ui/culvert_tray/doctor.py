@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from culvert_proto.language import choose
 from culvert_proto.shown_text import make_plain
-from PyQt6.QtCore import QObject, QProcess
+from PyQt6.QtCore import QObject, QProcess, QProcessEnvironment
 
 from culvert_tray.commands import AnswerClaims, Enrol, EnterCode, Page, Resume, SelectGateway, ShowWindow
 from culvert_tray.menu import Action, copy_for_administrator
@@ -94,6 +95,10 @@ class Doctor(QObject):
 
         connect(process.finished, ended)
         connect(process.errorOccurred, failed)
+        environment = QProcessEnvironment.systemEnvironment()
+        for name in ("LC_ALL", "LANGUAGE"):
+            environment.insert(name, f"{choose()}.UTF-8")
+        process.setProcessEnvironment(environment)
         process.start(_program(), ["--socket", self._socket, *arguments])  # pyright: ignore[reportUnknownMemberType]
 
 

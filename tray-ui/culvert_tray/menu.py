@@ -445,12 +445,17 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
     return (Submenu(tr("Recent and favourites") if used else tr("Resources"), (*offered, every)),)
 
 
+def gateway_menus(status: Status) -> tuple[Submenu, ...]:
+    """The choice of a gateway for each organisation."""
+    return tuple(entry for of, part in split_status(status) for entry in _gateways_of(part, of))
+
+
 def _gateways(status: Status) -> Menu:
-    choices = tuple(entry for of, part in split_status(status) for entry in _gateways_of(part, of))
+    choices = gateway_menus(status)
     return (Submenu(tr("Gateways"), choices),) if len(choices) > 1 else choices
 
 
-def _gateways_of(status: Status, organisation: str) -> Menu:
+def _gateways_of(status: Status, organisation: str) -> tuple[Submenu, ...]:
     if not is_enrolled(status) or not status.gateways:
         return ()
     pinned = status.selected_gateway

@@ -266,10 +266,10 @@ def down(view: Down) -> Notice:
 
 
 def not_started(said: str) -> Notice:
-    """The answer to a click that should have started the daemon. `said`: by the system, for an administrator."""
-    title, text = tr("Culvert could not be started"), tr("Your administrator can start it.")
-    cure = copy_for_administrator(f"{title}: culvertd.service:", said)
-    return Notice(title, text, warning=True, cure=cure)
+    """The answer to a click that has not started the daemon. `said`: the cause, and commands from the second line on."""
+    title, remedy = tr("Culvert could not be started"), tr("Your administrator can start it.")
+    text = " ".join(filter(None, (said.partition("\n")[0], remedy)))
+    return Notice(title, text, warning=True, cure=copy_for_administrator(f"{title}.", said))
 
 
 def without_page(tunnel: Tunnel) -> Notice:

@@ -12,6 +12,7 @@ from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from culvert_tray.commands import (
+    AnswerClaims,
     CloseTunnel,
     Command,
     CopyText,
@@ -22,16 +23,26 @@ from culvert_tray.commands import (
     RunDiagnostics,
     SaveReport,
     SelectGateway,
+    SetAutostart,
     SetFavourite,
+    SetLanguage,
     SetNotices,
     ShowWindow,
     StartDaemon,
 )
 from culvert_tray.doctor import Verdict
 from culvert_tray.icon import IconKind
-from culvert_tray.menu import Action, Menu, about_entries, resource_entries, tunnel_entries
+from culvert_tray.menu import (
+    Action,
+    Menu,
+    Submenu,
+    about_entries,
+    gateway_menus,
+    resource_entries,
+    tunnel_entries,
+)
 from culvert_tray.opening_card import OpeningCard
-from culvert_tray.parts import Card, action_button, button, clear, picture, text_label
+from culvert_tray.parts import Card, MenuButton, action_button, button, clear, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.row_list import RowList
 from culvert_tray.rows import (
@@ -47,7 +58,7 @@ from culvert_tray.signals import connect
 from culvert_tray.style import Tone, set_role
 from culvert_tray.translation import later, plural, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, Status, View, is_redacted, status_of
+from culvert_tray.view import Down, Status, View, is_redacted, list_public, status_of, with_organisation
 
 Dispatch = Callable[[Command], None]
 
@@ -58,6 +69,10 @@ NOTICES = {
     NoticeKind.DENIED: later("&Something is denied"),
     NoticeKind.FAILED_OVER: later("A &tunnel moves to another gateway"),
 }
+
+
+# Each in itself, for a person who reads no other.
+_LANGUAGES = {"en": "English", "de": "Deutsch"}
 
 
 class _SearchedList(QWidget):
@@ -281,28 +296,103 @@ def _verdict_row(verdict: Verdict) -> Row:
 
 
 class SettingsPage(QWidget):
+    """What is chosen elsewhere, such as the gateway in the head, is here too, where a person looks for it."""
+
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
+        self._dispatch = dispatch
         self._boxes: dict[NoticeKind, QCheckBox] = {}
-        card = QFrame()
-        set_role(card, "card")
-        choices = QVBoxLayout(card)
-        choices.setContentsMargins(16, 14, 16, 14)
-        choices.setSpacing(2)
-        choices.addWidget(text_label(tr("Notify me when"), "heading"))
+        self._answers: tuple[tuple[str, str, bool], ...] = ()
+        column = _scrolled_column(self)
+        choices = _card(column, tr("Notify me when"))
         for kind, text in NOTICES.items():
             box = self._boxes[kind] = QCheckBox(tr(text))
             connect(box.clicked, lambda wanted, kind=kind: dispatch(SetNotices(kind, wanted)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
             choices.addWidget(box)
         told = tr("The answer to something that you click is always shown.")
         choices.addWidget(text_label(told, "note"))
-        column = _scrolled_column(self)
-        column.addWidget(card)
+        program = _card(column, tr("This program"))
+        self._autostart = QCheckBox(tr("Start &with the session"))
+        connect(self._autostart.clicked, lambda wanted: dispatch(SetAutostart(wanted)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        self._language = MenuButton(dispatch)
+        program.addWidget(self._autostart)
+        language = text_label(tr("&Language"), selectable=False)
+        language.setBuddy(self._language)
+        program.addLayout(_beside(language, self._language))
+        self._gateways = QVBoxLayout()
+        self._gateways.setSpacing(8)
+        self._openers: list[MenuButton] = []
+        self._gateways_card = QFrame()
+        _card(column, tr("Preferred gateway"), self._gateways_card).addLayout(self._gateways)
+        self._networks = QVBoxLayout()
+        self._networks.setSpacing(8)
+        self._networks_card = QFrame()
+        _card(column, tr("Public networks"), self._networks_card).addLayout(self._networks)
+        logs = _card(column, tr("Log and report"))
+        journal = tr(
+            "The log is in the system's journal, as culvertd. A report tells your administrator how Culvert is doing here."
+        )
+        save = button(tr("Save a &report…"), lambda: dispatch(SaveReport()))
+        logs.addLayout(_beside(text_label(journal), save))
         column.addStretch()
 
-    def show_view(self, preferences: Preferences) -> None:
+    def show_view(self, view: View, preferences: Preferences) -> None:
         for kind, box in self._boxes.items():
             box.setChecked(kind not in preferences.muted)
+        self._autostart.setVisible(preferences.autostart is not None)
+        self._autostart.setChecked(bool(preferences.autostart))
+        names = {"": tr("As the desktop")} | _LANGUAGES
+        languages = (
+            Action(name, SetLanguage(it), checked=it == preferences.language) for it, name in names.items()
+        )
+        self._language.show_menu(Submenu(names[preferences.language], tuple(languages)))
+        self._show_gateways(() if isinstance(view, Down) else gateway_menus(view))
+        answers = tuple(
+            (of, ", ".join(networks), answered)
+            for of, _part in split_status(status_of(view))
+            for answered in (True, False)
+            if (networks := list_public(view, of, answered))
+        )
+        self._networks_card.setVisible(bool(answers))
+        if answers != self._answers:
+            self._answers = answers
+            clear(self._networks)
+            for of, networks, answered in answers:
+                told = tr("Agreed: {networks}") if answered else tr("Declined: {networks}")
+                said = with_organisation(told.format(networks=networks), of)
+                change = Action(tr("Change…"), AnswerClaims(of, answered))
+                self._networks.addLayout(_beside(text_label(said), action_button(change, self._dispatch)))
+
+    def _show_gateways(self, menus: Iterable[Submenu]) -> None:
+        shown = tuple(menus)
+        self._gateways_card.setVisible(bool(shown))
+        if len(shown) != len(self._openers):
+            clear(self._gateways)
+            self._openers = [MenuButton(self._dispatch) for _ in shown]
+            for opener in self._openers:
+                self._gateways.addWidget(opener, 0, Qt.AlignmentFlag.AlignLeft)
+        for opener, submenu in zip(self._openers, shown, strict=True):
+            opener.show_menu(submenu)
+
+
+def _card(column: QVBoxLayout, title: str, card: QFrame | None = None) -> QVBoxLayout:
+    """The layout of a new card at the column's end, below the card's title."""
+    card = card or QFrame()
+    set_role(card, "card")
+    inside = QVBoxLayout(card)
+    inside.setContentsMargins(16, 14, 16, 14)
+    inside.setSpacing(4)
+    inside.addWidget(text_label(title, "heading"))
+    column.addWidget(card)
+    return inside
+
+
+def _beside(text: QWidget, control: QWidget) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.setSpacing(12)
+    row.addWidget(text, 1)
+    row.addWidget(control, 0, Qt.AlignmentFlag.AlignVCenter)
+    return row
 
 
 class AboutPage(QWidget):

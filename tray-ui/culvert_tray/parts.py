@@ -21,9 +21,10 @@ from PyQt6.QtWidgets import (
 )
 
 from culvert_tray.commands import Command
-from culvert_tray.menu import Action, Trouble, shorten
+from culvert_tray.menu import Action, Submenu, Trouble, shorten
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role, without_markup
+from culvert_tray.tray_menu import TrayMenu
 
 Dispatch = Callable[[Command], None]
 
@@ -85,6 +86,21 @@ def name_button(named: QPushButton, text: str, most: int = _LONGEST_WORD) -> Non
 def copy_text(text: str) -> None:
     if (clipboard := QGuiApplication.clipboard()) is not None:
         clipboard.setText(text)
+
+
+class MenuButton(QPushButton):
+    """Opens a submenu, whose text it has. `most`: characters that are shown."""
+
+    def __init__(self, dispatch: Dispatch, most: int = _LONGEST_WORD) -> None:
+        super().__init__()
+        self._most = most
+        self._popup = TrayMenu(dispatch)
+        set_role(self, "menu")
+        self.setMenu(self._popup)
+
+    def show_menu(self, submenu: Submenu) -> None:
+        name_button(self, submenu.text, self._most)
+        self._popup.render_menu(submenu.entries)
 
 
 def picture(path: Path, pixels: int, ratio: float) -> QLabel:

@@ -26,13 +26,16 @@ class NoticeKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """`recent`: names whose tunnels were up, the newest first, for the menu. `announced`: such names, which no notice says
-    again to be open. `closing_told`: whether the person has read that a closed window does not end the program."""
+    again to be open. `closing_told`: whether the person has read that a closed window does not end the program. `language`:
+    empty for the desktop's. `autostart`: as of `is_autostarted`, whose files keep it."""
 
     favourites: frozenset[str] = frozenset()
     recent: tuple[str, ...] = ()
     muted: frozenset[NoticeKind] = frozenset()
     closing_told: bool = False
     announced: tuple[str, ...] = ()
+    language: str = ""
+    autostart: bool | None = None
 
 
 def with_recent(preferences: Preferences, view: View) -> Preferences:

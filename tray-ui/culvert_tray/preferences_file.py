@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from culvert_proto.language import LANGUAGES
 from PyQt6.QtCore import QStandardPaths
 
 from culvert_tray.preferences import MOST_ANNOUNCED, MOST_RECENT, NoticeKind, Preferences
@@ -32,6 +33,7 @@ def read_preferences(path: Path) -> Preferences:
             # A file of the release before has recent names alone.
             announced=tuple(map(str, stored.get("announced", stored["recent"])))[:MOST_ANNOUNCED],
             closing_told=bool(stored.get("closing_told")),
+            language=language if (language := stored.get("language")) in LANGUAGES else "",
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Preferences()
@@ -44,6 +46,7 @@ def write_preferences(path: Path, preferences: Preferences) -> None:
         "announced": list(preferences.announced),
         "muted": sorted(kind.value for kind in preferences.muted),
         "closing_told": preferences.closing_told,
+        "language": preferences.language,
     }
     # If the disk cannot be written, preferences last until the tray ends.
     with contextlib.suppress(OSError):

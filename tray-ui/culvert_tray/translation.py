@@ -31,9 +31,12 @@ def later(text: str) -> str:
     return text
 
 
-def install(app: QCoreApplication) -> None:
-    """Set the language of this process; call it before the first text."""
-    language = use(QLocale.system().uiLanguages())
+def install(app: QCoreApplication, chosen: str = "") -> None:
+    """Set the language of this process, of what is shown from now on. `chosen`: empty for the desktop's."""
+    for installed in app.findChildren(QTranslator):
+        app.removeTranslator(installed)
+        installed.deleteLater()
+    language = use([chosen] if chosen else QLocale.system().uiLanguages())
     if language == SOURCE:
         return
     qt = QTranslator(app)

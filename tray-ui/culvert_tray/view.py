@@ -82,11 +82,17 @@ def is_redacted(status: Status) -> bool:
     return is_enrolled(status) and not status.user
 
 
-def list_awaiting(view: View, organisation: str) -> tuple[str, ...]:
-    """The public networks that await this person's answer."""
-    if isinstance(view, Down):
-        return ()
-    return tuple(it for of, part in split_status(view) if of == organisation for it in part.awaiting_prefixes)
+def list_public(view: View, organisation: str, answered: bool | None = None) -> tuple[str, ...]:
+    """The public networks with this answer of the person; None: those that await one."""
+    for of, part in split_status(status_of(view)):
+        if of == organisation:
+            answers = {
+                True: part.agreed_prefixes,
+                False: part.declined_prefixes,
+                None: part.awaiting_prefixes,
+            }
+            return tuple(answers[answered])
+    return ()
 
 
 def with_organisation(text: str, organisation: str) -> str:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from culvert_proto import local_pb2
 from PyQt6.QtCore import QSize, Qt
 from PyQt6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
-from PyQt6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from culvert_tray import menu as menus
 from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, Quit, ShowReason
@@ -25,12 +25,11 @@ from culvert_tray.pages import (
     TunnelsPage,
     needs_card,
 )
-from culvert_tray.parts import Banner, action_button, clear, name_button, picture, text_label
+from culvert_tray.parts import Banner, MenuButton, action_button, clear, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
 from culvert_tray.translation import tr
-from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import Down, View, status_of
 
 Dispatch = Callable[[Command], None]
@@ -97,12 +96,16 @@ class StatusWindow(QWidget):
         # The menus list a few.
         self._tabs.setTabVisible(self._tabs.indexOf(self._gateways), menus.has_many_gateways(status))
         self._activity.show_view(activities, now)
-        self._settings.show_view(preferences)
+        self._settings.show_view(view, preferences)
         self._about.show_view(status)
         cause = self._notice.cause if self._notice is not None else None
         # Hide it only: the cause may continue when the daemon is back.
         self._said.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
         self._on_page()
+
+    @property
+    def page(self) -> Page:
+        return next(page for page, widget in self._pages.items() if widget is self._tabs.currentWidget())
 
     def show_page(self, page: Page) -> None:
         self._tabs.setCurrentWidget(self._pages[page])
@@ -153,15 +156,10 @@ class _Head(QFrame):
         set_role(self, "card")
         self._dispatch = dispatch
         self._shown: tuple[object, ...] = ()
-        self._popups = [TrayMenu(dispatch), TrayMenu(dispatch)]
-        self._openers: list[QPushButton] = []
+        self._openers = [MenuButton(dispatch, _OPENER), MenuButton(dispatch, _OPENER)]
         self._controls = QHBoxLayout()
         self._controls.setSpacing(8)
-        for popup in self._popups:
-            opener = QPushButton()
-            set_role(opener, "menu")
-            opener.setMenu(popup)
-            self._openers.append(opener)
+        for opener in self._openers:
             self._controls.addWidget(opener)
         self._resume = QHBoxLayout()
         self._controls.addLayout(self._resume)
@@ -198,11 +196,10 @@ class _Head(QFrame):
         if shown != self._shown:
             self._shown = shown
             self._write(*shown)
-        for at, (opener, popup) in enumerate(zip(self._openers, self._popups, strict=True)):
+        for at, opener in enumerate(self._openers):
             opener.setVisible(at < len(submenus))
             if at < len(submenus):
-                name_button(opener, submenus[at].text, _OPENER)
-                popup.render_menu(submenus[at].entries)
+                opener.show_menu(submenus[at])
 
     def _write(self, head: Menu, proof: str, resume: tuple[Action, ...]) -> None:
         for layout in (self._icon, self._texts, self._banners, self._resume):

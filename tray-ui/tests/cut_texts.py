@@ -58,7 +58,7 @@ def windows() -> Iterator[tuple[str, QWidget]]:
     for name, view in views.items():
         for page in Page:
             window = StatusWindow(lambda _: None, lambda: None)
-            window.show_view(view, statuses.activities(), Preferences(), statuses.NOW)
+            window.show_view(view, statuses.activities(), Preferences(autostart=True), statuses.NOW)
             window.show_page(page)
             yield f"{name}, {page.value}", window
     yield from dialogs()

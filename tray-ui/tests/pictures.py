@@ -33,7 +33,7 @@ def shown() -> Iterator[tuple[str, QWidget]]:
     """Each with a name."""
     status = statuses.many_gateways()
     window = StatusWindow(lambda _: None, lambda: None)
-    window.show_view(status, statuses.activities(), Preferences(), statuses.NOW)
+    window.show_view(status, statuses.activities(), Preferences(autostart=True), statuses.NOW)
     for page in Page:
         window.show_page(page)
         tab = window.findChildren(QTabWidget)[0].currentWidget()

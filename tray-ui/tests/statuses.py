@@ -205,8 +205,10 @@ def unheard(*, now: float = NOW) -> local_pb2.Status:
 
 
 def asking(*, now: float = NOW) -> local_pb2.Status:
-    """The organisation wants to carry public networks."""
+    """The organisation wants to carry public networks, of which some have an answer."""
     found = status(local_pb2.STATE_READY, now=now)
+    found.agreed_prefixes.extend(["9.9.9.0/24"])
+    found.declined_prefixes.extend(["1.1.1.0/24", "1.0.0.0/24"])
     found.awaiting_prefixes.extend(["8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8"])
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_tray.autostart import is_autostarted, set_autostart
 from culvert_tray.commands import AnswerClaims, CopyText, EnterCode, SelectGateway
 from culvert_tray.doctor import Verdict, refusal_in, verdicts_in
 from culvert_tray.menu import Action
@@ -166,6 +167,22 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     write_preferences(path, Preferences())
+
+
+def test_the_tray_starts_with_the_session_unless_the_person_has_turned_it_off(tmp_path: Path) -> None:
+    entries = [tmp_path / f"{it}/autostart/culvert-tray.desktop" for it in ("home", "etc")]
+    assert is_autostarted(entries) is None
+    entries[1].parent.mkdir(parents=True)
+    entries[1].write_text("[Desktop Entry]\nExec=culvert-tray\n")
+    assert is_autostarted(entries) is True
+    set_autostart(entries, wanted=False)
+    assert is_autostarted(entries) is False
+    set_autostart(entries, wanted=True)
+    assert is_autostarted(entries) is True
+    set_autostart(entries, wanted=True)
+    # As GNOME Tweaks does.
+    entries[0].write_text("[Desktop Entry]\nExec=culvert-tray\nX-GNOME-Autostart-enabled = false\n")
+    assert is_autostarted(entries) is False
 
 
 def test_each_verdict_has_the_persons_act_or_a_text_for_the_administrator() -> None:

@@ -48,7 +48,7 @@ from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.rows import resource_rows, search
 from culvert_tray.style import DARK, LIGHT, Colours, Tone
-from culvert_tray.view import View, list_awaiting, not_running, starting
+from culvert_tray.view import View, list_public, not_running, starting
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -235,9 +235,9 @@ def test_an_act_against_a_denial_is_offered_once_and_to_one_organisation() -> No
 
 
 def test_a_failed_start_is_told_without_the_systems_commands() -> None:
-    said = 'Job for culvertd.service failed. See "systemctl status culvertd.service" for details.'
+    said = 'Job for culvertd.service failed.\nSee "systemctl status culvertd.service" for details.'
     told = not_started(said)
-    assert "systemctl" not in told.title + told.text
+    assert told.text == "Job for culvertd.service failed. Your administrator can start it."
     assert told.cure is not None
     assert isinstance(told.cure.command, CopyText)
     assert told.cure.command.text.endswith(said)
@@ -593,8 +593,11 @@ def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
     assert [(n.title, n.command) for n in first] == [("Public networks wait for your answer", AnswerClaims())]
     assert first[0].text == "8.8.8.0/24, 2606:4700::/32, 17.0.0.0/8"
     assert (second, len(third)) == ((), 1)
-    assert list_awaiting(more, "") == ("8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8", "9.9.9.0/24")
-    assert list_awaiting(statuses.status(local_pb2.STATE_READY), "") == ()
+    assert list_public(more, "") == ("8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8", "9.9.9.0/24")
+    assert list_public(statuses.status(local_pb2.STATE_READY), "") == ()
+    assert list_public(more, "", answered=True) == ("9.9.9.0/24",)
+    assert list_public(more, "", answered=False) == ("1.1.1.0/24", "1.0.0.0/24")
+    assert list_public(more, "vpn.other.example", answered=True) == list_public(not_running(), "") == ()
 
 
 def test_a_denial_is_notified_again_only_after_it_ended() -> None:

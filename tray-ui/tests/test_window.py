@@ -345,3 +345,34 @@ def test_the_answer_to_a_click_goes_with_the_next_click(
     bare.screenshot(SCREENS / "window-answer.png")
     bare.key("ctrl+d")
     wait_until(lambda: not any("No policy" in node.name for node in _nodes(bare)), "the answer stays")
+
+
+def test_settings_change_the_language_and_the_start_with_the_session(
+    tmp_path: Path, bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    entry = tmp_path / "xdg/autostart/culvert-tray.desktop"
+    entry.parent.mkdir(parents=True)
+    entry.write_text("[Desktop Entry]\nType=Application\nName=Culvert\nExec=culvert-tray\n")
+    own = Path(bare.env["HOME"]) / ".config/autostart/culvert-tray.desktop"
+    canned.show(statuses.asking(now=time.time()))
+    environment = {"XDG_CONFIG_DIRS": str(tmp_path / "xdg")}
+    tray = start_tray(bare, "--window", **environment)
+    _window(bare)
+    bare.key("alt+5")
+    _wait_for(bare, "Agreed: 9.9.9.0/24")
+    bare.key("alt+w")
+    wait_until(own.exists, "it still starts with the session")
+    bare.key("alt+w")
+    wait_until(lambda: not own.exists(), "it does not start with the session")
+    bare.key("alt+l")
+    time.sleep(0.5)
+    bare.screenshot(SCREENS / "window-settings-language.png")
+    bare.key("Up", "Return")
+    _wait_for(bare, "Benachrichtigen, wenn")
+    _wait_for(bare, "Bereit — kein Tunnel offen")
+    assert not any("Notify me" in node.name for node in _nodes(bare))
+    bare.screenshot(SCREENS / "window-settings-german.png")
+    stored = json.loads((Path(bare.env["HOME"]) / ".config/culvert/tray.json").read_text())
+    assert stored["language"] == "de"
+    tray.terminate()
+    assert tray.wait(10) == 0

@@ -370,6 +370,54 @@
         <translation>Entscheiden…</translation>
     </message>
     <message>
+        <source>This program</source>
+        <translation>Dieses Programm</translation>
+    </message>
+    <message>
+        <source>Start &amp;with the session</source>
+        <translation>Mit der &amp;Sitzung starten</translation>
+    </message>
+    <message>
+        <source>&amp;Language</source>
+        <translation>Sp&amp;rache</translation>
+    </message>
+    <message>
+        <source>As the desktop</source>
+        <translation>Wie die Arbeitsumgebung</translation>
+    </message>
+    <message>
+        <source>Preferred gateway</source>
+        <translation>Bevorzugtes Gateway</translation>
+    </message>
+    <message>
+        <source>Log and report</source>
+        <translation>Protokoll und Bericht</translation>
+    </message>
+    <message>
+        <source>The log is in the system's journal, as culvertd. A report tells your administrator how Culvert is doing here.</source>
+        <translation>Das Protokoll steht im Journal des Systems, unter culvertd. Ein Bericht sagt der Administration, wie es hier um Culvert steht.</translation>
+    </message>
+    <message>
+        <source>Agreed: {networks}</source>
+        <translation>Zugestimmt: {networks}</translation>
+    </message>
+    <message>
+        <source>Declined: {networks}</source>
+        <translation>Abgelehnt: {networks}</translation>
+    </message>
+    <message>
+        <source>Change…</source>
+        <translation>Ändern…</translation>
+    </message>
+    <message>
+        <source>You have agreed: Culvert carries traffic to them. If you decline now, their tunnels close.</source>
+        <translation>Zugestimmt: Culvert befördert den Verkehr dorthin. Nach einer Ablehnung schließen ihre Tunnel.</translation>
+    </message>
+    <message>
+        <source>The setting was not saved</source>
+        <translation>Die Einstellung wurde nicht gespeichert</translation>
+    </message>
+    <message>
         <source>Let Culvert choose</source>
         <translation>Culvert wählen lassen</translation>
     </message>
@@ -507,6 +555,10 @@
     <message>
         <source>&amp;Run diagnostics</source>
         <translation>Diagnose &amp;starten</translation>
+    </message>
+    <message>
+        <source>Save a &amp;report…</source>
+        <translation>Ber&amp;icht speichern…</translation>
     </message>
     <message>
         <source>&amp;Save a report…</source>
