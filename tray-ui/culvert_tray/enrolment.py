@@ -189,6 +189,8 @@ class _InvitationPage(QWidget):
 
     def refuse(self, refusal: Refusal) -> None:
         self._on_link()
+        # It would speak of the invitation as if it were of use.
+        clear(self._said)
         self._problem.tell(refusal)
         self._link.setFocus()
 
@@ -197,6 +199,7 @@ class _InvitationPage(QWidget):
 
     def _on_link(self) -> None:
         self._whose = None
+        self._problem.hide()
         self._check()
 
     def _check(self) -> None:

@@ -75,6 +75,7 @@ class OpeningCard(QFrame):
             self._opening = opening
             self._bar.show_parts(opening.parts)
             self._arrange()
+        self._keep_height()
 
     def show_timed(self) -> None:
         """The measurement has ended."""
@@ -85,6 +86,12 @@ class OpeningCard(QFrame):
     def resizeEvent(self, a0: QResizeEvent | None) -> None:  # noqa: N802  Qt's name
         super().resizeEvent(a0)
         self._arrange()
+        self._keep_height()
+
+    def _keep_height(self) -> None:
+        """Lines that wrap have no least height: in a low window the list gives way instead."""
+        if (layout := self.layout()) is not None:
+            self.setMinimumHeight(layout.totalHeightForWidth(self.width()))
 
     def _time(self) -> None:
         if self._opening is not None:

@@ -49,7 +49,7 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         name: getattr(statuses, name)()
         for name in (
             "connected", "silent", "narrow", "blocked", "unheard", "denied", "expired", "wrong_clock", "paused", "asking",
-            "many_gateways",
+            "many_gateways", "opened",
         )
     }  # fmt: skip
     views |= {"organisations": statuses.two_organisations(), "off": not_running()}
@@ -61,6 +61,11 @@ def windows() -> Iterator[tuple[str, QWidget]]:
             window.show_view(view, statuses.activities(), Preferences(autostart=True), statuses.NOW)
             window.show_page(page)
             yield f"{name}, {page.value}", window
+    low = StatusWindow(lambda _: None, lambda: None)
+    low.show_view(statuses.opened(), (), Preferences(), statuses.NOW)
+    low.show_page(Page.TUNNELS)
+    low.resize(620, 500)
+    yield "opened, low window", low
     yield from dialogs()
 
 

@@ -733,7 +733,7 @@
     </message>
     <message>
       <source>Enrol only if this is you. The invitation works once.</source>
-      <translation>Nur registrieren, wenn das die eigene Person ist. Die Einladung gilt einmal.</translation>
+      <translation>Nur registrieren, wenn das der eigene Name ist. Die Einladung gilt einmal.</translation>
     </message>
     <message>
       <source>This computer is enrolled there for {user} already: that ends, and its tunnels close.</source>
