@@ -17,7 +17,7 @@ _OFF = ("Hidden=true", "X-GNOME-Autostart-enabled=false")
 
 
 def autostart_entries() -> list[Path]:
-    """Where an entry may be: the person's first."""
+    """The places of an entry: the person's first."""
     location = QStandardPaths.StandardLocation.GenericConfigLocation
     return [Path(it) / _ENTRY for it in QStandardPaths.standardLocations(location)]
 

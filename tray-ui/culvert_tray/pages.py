@@ -296,7 +296,7 @@ def _verdict_row(verdict: Verdict) -> Row:
 
 
 class SettingsPage(QWidget):
-    """What is chosen elsewhere, such as the gateway in the head, is here too, where a person looks for it."""
+    """The person's choices, also those that other parts of the window offer, such as the gateway."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()

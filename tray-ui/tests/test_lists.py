@@ -169,7 +169,7 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     write_preferences(path, Preferences())
 
 
-def test_the_tray_starts_with_the_session_unless_the_person_has_turned_it_off(tmp_path: Path) -> None:
+def test_the_tray_starts_with_the_session_unless_it_is_turned_off(tmp_path: Path) -> None:
     entries = [tmp_path / f"{it}/autostart/culvert-tray.desktop" for it in ("home", "etc")]
     assert is_autostarted(entries) is None
     entries[1].parent.mkdir(parents=True)
