@@ -76,7 +76,7 @@ OBSTACLES = {
     "port": Obstacle(f"(process {os.getpid()}) has UDP port 4500, which tunnels need.", _port),
     "device": Obstacle("A network device of another program is named culvert0", _device),
     "tunnel": Obstacle("A network device of another program is named culvert0", _tunnel),
-    "no tun": Obstacle("sudo modprobe tun", hides="mount -t tmpfs none /dev/net"),
+    "no tun": Obstacle("This computer has no /dev/net/tun", hides="mount -t tmpfs none /dev/net"),
     "tun forbidden": Obstacle(
         "may not make the network device culvert0",
         hides="mount -t tmpfs -o nodev none /dev/net; mknod /dev/net/tun c 10 200",
