@@ -128,6 +128,10 @@ async def test_an_invalid_change_of_a_gateway_is_refused(world: World, switch: S
         assert refusal(answered) == (409, "ALREADY_EXISTS")
         assert [fault["pointer"] for fault in answered.json()["errors"]] == [f"/{field}"]
     assert await etag(world, path) == seen
+    reserved = await world.admin.post(
+        "/api/v1/gateway-enrolments", json={"gateway": "gw-paris", "pool": "10.98.0.0/24"}
+    )
+    assert [fault["pointer"] for fault in reserved.json()["errors"]] == ["/gateway"]
     assert (
         refusal(await put(world, "/gateways/gw-berlin", lan=await lan(world, neighbours={}))) == cases[1][1]
     )

@@ -163,7 +163,9 @@ async def test_an_address_that_no_gateway_serves_is_refused_with_what_it_lacks(
         body = GIT | {"targets": [{"prefix": prefix}]}
         for language, said in (("en", english), ("de", german)):
             world.admin.headers["Accept-Language"] = language
-            assert said in (await refused(world, body))["detail"]
+            told = await refused(world, body)
+            assert said in told["detail"]
+            assert [it["pointer"] for it in told["errors"]] == ["/targets/0/prefix"]
 
 
 async def test_a_fault_of_the_body_says_where_it_is(world: World, switch: Switch) -> None:

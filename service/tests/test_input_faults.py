@@ -14,8 +14,11 @@ from culvert_service.controller.lifecycle import Controller
 from culvert_service.database import connect
 from culvert_service.decision.conditions import Conditions
 from culvert_service.gateways.schemas import GatewayIn, WanPort
+from culvert_service.policies.schemas import AssertionIn, PolicyIn
+from culvert_service.resources.schemas import ResourceIn
 from culvert_service.rest import problem
 from culvert_service.rest.faults import InputFault, explain
+from culvert_service.site_tunnels.schemas import SiteTunnelIn
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -27,7 +30,15 @@ GATEWAY = {
     "name": "berlin", "address": "198.51.100.1", "p4runtime": "127.0.0.1:9559", "pool": "10.99.0.0/24",
     "wan": WAN, "lan": LAN,
 }  # fmt: skip
+END = {"gateway": "gw-a", "resources": ["wiki"]}
+SITES = {"name": "a-b", "owner": "bob@corp.example"}
+RESOURCE = {
+    "name": "wiki", "fqdn": "wiki.corp.example", "targets": [{"prefix": "10.20.0.10"}],
+    "gateways": ["gw-a"], "owner": "bob@corp.example",
+}  # fmt: skip
 NOT_A_MAC = "must be a MAC address such as 02:00:00:00:01:01"
+# The only faults of a field that the body does not have.
+OF_ABSENT = ("must be given", "an end has targets", "name either a group", "next_hop for a router")
 NO_NETWORK = "must be a prefix such as 203.0.113.0/24 or 2001:db8::/32"
 
 NOT_TEXT = "must be a network such as 10.0.0.0/8"
@@ -94,6 +105,74 @@ async def test_a_wrong_mac_of_a_router_is_told_as_such(value: object, errors: di
     assert told["fields"]["why"] == "; ".join(
         f"{(place + k)[1:].replace('/', '.')}: {v}" for k, v in errors.items()
     )
+
+
+LAN6 = {"address6": "2001:db8:20::1"}
+ROUTE = {"neighbours": {"10.20.0.10": None}, "routes": {"10.99.0.0/25": "10.20.0.10"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "pointer", "why"),
+    [
+        ({"wan": {"next_hop_mac": [MAC, MAC]}}, "/wan/next_hop_mac", "has an address twice"),
+        (
+            {"wan": {"next_hop_mac": None, "next_hop": ["198.51.100.1", "198.51.100.1"]}},
+            "/wan/next_hop",
+            "has an address twice",
+        ),
+        ({"lan": {"port": 1}}, "/lan/port", "must be another port"),
+        ({"lan": {"address": "10.21.0.1"}}, "/lan/address", "10.21.0.1: not in the LAN's prefix"),
+        ({"lan": {"neighbours": {"10.21.0.9": None}}}, "/lan/neighbours", "10.21.0.9: not in the LAN's"),
+        ({"lan": LAN6}, "/lan/prefix6", "must be given"),
+        ({"lan": {"prefix6": "2001:db8:20::/64"}}, "/lan/address6", "must be given"),
+        ({"lan": {"routes": {"10.30.0.0/16": "10.20.0.254"}}}, "/lan/routes", "10.20.0.254: no neighbour"),
+        (
+            {"lan": {"routes": {"10.20.0.128/25": "10.20.0.10"}}},
+            "/lan/routes",
+            "10.20.0.128/25: a route leads",
+        ),
+        ({"lan": ROUTE}, "/lan/routes", "10.99.0.0/25 overlaps"),
+        ({"public_address6": "2001:db8::2"}, "/address6", "must be given"),
+    ],
+)
+async def test_a_fault_between_a_gateways_fields_stands_at_one_of_them(
+    changed: dict[str, Any], pointer: str, why: str
+) -> None:
+    body = {
+        it: cast("dict[str, Any]", GATEWAY[it]) | value
+        for it, value in changed.items()
+        if it in ("wan", "lan")
+    }
+    told = await refused(GatewayIn, GATEWAY | changed | body)
+    [fault] = told["errors"]
+    assert (fault["pointer"], fault["detail"].startswith(why)) == (pointer, True), fault
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "pointer"),
+    [
+        (PolicyIn, {"name": "wikis", "resources": ["wiki"]}, "/group"),
+        (AssertionIn, {"name": "wiki.corp.example", "reaches": True}, "/group"),
+        (SiteTunnelIn, SITES | {"ends": [END, END]}, "/ends/1/gateway"),
+        (SiteTunnelIn, SITES | {"ends": [END, END | {"gateway": "gw-b"}]}, "/ends/1/resources"),
+        (SiteTunnelIn, SITES | {"ends": [{"gateway": "gw-a"}, END]}, "/ends/0/resources"),
+        (ResourceIn, RESOURCE | {"weights": {"gw-b": 1}}, "/weights"),
+        (
+            ResourceIn,
+            RESOURCE | {"targets": [{"prefix": "10.20.0.10", "ports": ["443"]}]},
+            "/targets/0/ports",
+        ),
+    ],
+)
+async def test_a_fault_between_fields_stands_at_one_of_them(
+    model: type[BaseModel], body: dict[str, Any], pointer: str
+) -> None:
+    assert [it["pointer"] for it in (await refused(model, body))["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("mac", ["02-00-00-00-AB-01", "0200.0000.ab01", "02:00:00:00:AB:01", "02000000ab01 "])
+def test_a_mac_is_taken_in_its_usual_spellings(mac: str) -> None:
+    assert GatewayIn.model_validate(GATEWAY | {"wan": WAN | {"mac": mac}}).wan.mac == "02:00:00:00:ab:01"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +259,7 @@ def stands_in(body: object, fault: InputFault) -> bool:
     value = cast("Any", body)
     for part in fault.place[1:]:
         if isinstance(value, dict) and part not in value:
-            return fault.why == "must be given" and part == fault.place[-1]
+            return fault.why.startswith(OF_ABSENT) and part == fault.place[-1]
         value = cast("Any", value[part])
     return True
 

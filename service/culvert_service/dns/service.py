@@ -16,7 +16,7 @@ from culvert_service.audit.transaction import begin
 from culvert_service.dns import repository
 from culvert_service.dns.managed import ManagedZones
 from culvert_service.dns.schemas import DnsRecordOut, ManagedZoneOut, ZoneChange, ZoneIn, ZoneOut
-from culvert_service.rest.field import to_field_error
+from culvert_service.rest.field import FieldError, to_field_error
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
@@ -149,9 +149,10 @@ async def _describe(session: AsyncSession, zone: DnsZone, asked: ZoneChange) -> 
 
 async def _numbers(session: AsyncSession, names: Sequence[str]) -> list[int]:
     found = await repository.resources_named(session, names)
-    for name in names:
+    for at, name in enumerate(names):
         if name not in found:
-            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
+            what = Phrase("The resource {name}", name=name)
+            raise FieldError(f"/resources/{at}", Reason.NOT_FOUND, what=what)
     return sorted(found.values())
 
 

@@ -7,13 +7,14 @@ import json
 from collections.abc import Sequence
 
 from culvert_db import Gateway
-from culvert_proto import CulvertError, Reason
+from culvert_proto import Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
 from culvert_proto.sa import check_allowed
 
 from culvert_service.gateways.schemas import LanPort, WanPort
 from culvert_service.gateways.site import Lan, Site, Wan
+from culvert_service.rest.field import FieldError
 
 
 def site_of(gateway: Gateway) -> Site:
@@ -26,8 +27,13 @@ def site_of(gateway: Gateway) -> Site:
     )
 
 
-def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:
-    """`suite`: the resource's suite. Raises CulvertError SUITE_LEGACY or REQUEST_INVALID."""
+def check_serves(
+    gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None, pointer: str = ""
+) -> None:
+    """`suite`: the resource's suite. `pointer`: the request's field with the targets of the prefixes, if any.
+
+    Raises CulvertError SUITE_LEGACY or FieldError REQUEST_INVALID.
+    """
     if suite is not None:
         check_allowed(
             suite,
@@ -35,9 +41,13 @@ def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite
             Phrase("the gateway {gateway}", gateway=gateway.name),
         )
     site = site_of(gateway)
-    for prefix in prefixes:
+    for at, prefix in enumerate(prefixes):
         if not site.serves(prefix):
-            raise CulvertError(Reason.REQUEST_INVALID, why=_why_not(site, gateway.name, resource, prefix))
+            raise FieldError(
+                pointer and f"{pointer}/{at}/prefix",
+                Reason.REQUEST_INVALID,
+                why=_why_not(site, gateway.name, resource, prefix),
+            )
 
 
 def _why_not(site: Site, gateway: str, resource: str, prefix: str) -> Phrase:

@@ -12,18 +12,21 @@ from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from culvert_service.gateways.kind import GatewayKind
+from culvert_service.rest.faults import PartError
 from culvert_service.rest.stored_text import StoredText
 
 # The gateway's tables hold IPv4 addresses in this prefix (RFC 4291 section 2.5.5.2).
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
-_MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
+# As Linux, Windows and Cisco write it, and without separators.
+_MAC = re.compile(r"([0-9a-f]{2}[:-]){5}[0-9a-f]{2}|([0-9a-f]{4}[.]){2}[0-9a-f]{4}|[0-9a-f]{12}")
 
 
 def _mac(value: str) -> str:
-    if not _MAC.match(value.lower()):
+    written = value.strip().lower()
+    if not _MAC.fullmatch(written):
         raise ValueError(Phrase("must be a MAC address such as 02:00:00:00:01:01"))
-    return value.lower()
+    return bytes.fromhex(re.sub(r"[:.-]", "", written)).hex(":")
 
 
 def _ipv4(value: str) -> str:
@@ -118,11 +121,12 @@ class WanPort(BaseModel):
     @model_validator(mode="after")
     def _one_kind_of_next_hop(self) -> Self:
         if (self.next_hop is None) == (self.next_hop_mac is None):
-            raise ValueError(
-                "next_hop for a router that the gateway finds, or next_hop_mac to fix it: one of them"
+            raise PartError(
+                "next_hop for a router that the gateway finds, or next_hop_mac to fix it: one of them",
+                "next_hop",
             )
         if len(set(self.hops)) < len(self.hops):
-            raise ValueError(Phrase("next_hop: an address twice"))
+            raise PartError(Phrase("has an address twice"), "next_hop" if self.next_hop else "next_hop_mac")
         return self
 
     @property
@@ -163,18 +167,31 @@ class LanPort(BaseModel):
     @model_validator(mode="after")
     def _neighbours_inside(self) -> Self:
         """Check that neighbours and routers are on the LAN: packets to a tunnel's targets leave by the LAN port only."""
-        if (self.address6 is None) != (self.prefix6 is None):
-            raise ValueError(Phrase("address6 and prefix6 go together"))
+        if self.address6 is not None and self.prefix6 is None:
+            raise PartError(Phrase("must be given, because the LAN has an IPv6 address"), "prefix6")
+        if self.prefix6 is not None and self.address6 is None:
+            raise PartError(Phrase("must be given, because the LAN has an IPv6 prefix"), "address6")
         prefixes = [ipaddress.ip_network(it) for it in (self.prefix, self.prefix6) if it is not None]
-        inside = (*self.neighbours, *filter(None, (self.address, self.address6)))
-        if outside := [ip for ip in inside if not any(ipaddress.ip_address(ip) in it for it in prefixes)]:
-            raise ValueError(f"{', '.join(outside)}: not in the LAN's {' or '.join(map(str, prefixes))}")
+        for part, inside in (
+            ("address", [self.address]),
+            ("address6", [self.address6] if self.address6 is not None else []),
+            ("neighbours", list(self.neighbours)),
+        ):
+            if outside := [ip for ip in inside if not any(ipaddress.ip_address(ip) in it for it in prefixes)]:
+                why = Phrase(
+                    "{addresses}: not in the LAN's prefix {prefixes}",
+                    addresses=", ".join(outside),
+                    prefixes=", ".join(map(str, prefixes)),
+                )
+                raise PartError(why, part)
         for behind, router in self.routes.items():
             network = ipaddress.ip_network(behind)
             if any(network.overlaps(it) for it in prefixes if it.version == network.version):
-                raise ValueError(f"{behind}: a route leads out of the LAN's own prefix")
+                why = Phrase("{prefix}: a route leads out of the LAN's own prefix", prefix=behind)
+                raise PartError(why, "routes")
             if router not in self.neighbours or ipaddress.ip_address(router).version != network.version:
-                raise ValueError(f"{router}: no neighbour of the family of {behind}")
+                why = Phrase("{router}: no neighbour of the family of {prefix}", router=router, prefix=behind)
+                raise PartError(why, "routes")
         return self
 
 
@@ -221,13 +238,19 @@ class GatewayIn(BaseModel):
     @model_validator(mode="after")
     def _two_ports(self) -> GatewayIn:
         if (self.wan.port, self.wan.vlan) == (self.lan.port, self.lan.vlan):
-            raise ValueError(Phrase("wan and lan are two ports, or two VLANs of one"))
+            raise PartError(
+                Phrase("must be another port than the one to the internet, or another VLAN of it"),
+                "lan",
+                "port",
+            )
         return self
 
     @model_validator(mode="after")
     def _public_leads_to_own(self) -> GatewayIn:
         if self.public_address6 is not None and self.address6 is None:
-            raise ValueError(Phrase("public_address6 needs address6, the gateway's own address behind it"))
+            raise PartError(
+                Phrase("must be given: the gateway's own address behind its public IPv6 address"), "address6"
+            )
         return self
 
     @model_validator(mode="after")
@@ -241,7 +264,10 @@ class GatewayIn(BaseModel):
         for behind in map(ipaddress.ip_network, self.lan.routes):
             overlapped = [it for it in pools if it.version == behind.version and it.overlaps(behind)]
             for network in (*overlapped, *(it for it in outer if it == behind)):
-                raise ValueError(f"lan.routes: {behind} overlaps {network}, which is not behind the LAN")
+                why = Phrase(
+                    "{prefix} overlaps {network}, which is not behind the LAN", prefix=behind, network=network
+                )
+                raise PartError(why, "lan", "routes")
         return self
 
 

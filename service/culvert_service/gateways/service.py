@@ -93,7 +93,7 @@ class Gateways:
         check_reachable(asked, self._protected_prefixes)
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
-            check_name(asked.name, await repository.controller_names(session))
+            check_name(asked.name, await repository.controller_names(session), "/name")
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked, {}))
         try:
@@ -334,10 +334,10 @@ def keep_certificate_end(gateway: Gateway, expires_at: datetime.datetime) -> Non
         gateway.next_certificate_expires_at = expires_at
 
 
-def check_name(name: str, reserved: Collection[str]) -> None:
-    """Raises CulvertError GATEWAY_NAME_RESERVED."""
+def check_name(name: str, reserved: Collection[str], pointer: str = "") -> None:
+    """`pointer`: the field that has the name, if any. Raises FieldError GATEWAY_NAME_RESERVED."""
     if why := issuance.label_fault(name, P4RUNTIME_NAMES.union(reserved)):
-        raise CulvertError(Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
+        raise FieldError(pointer, Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
 
 
 def _unknown(name: str) -> CulvertError:

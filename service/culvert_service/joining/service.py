@@ -129,7 +129,7 @@ class Joining:
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
-                check_name(asked.gateway, await gateways.controller_names(session))
+                check_name(asked.gateway, await gateways.controller_names(session), "/gateway")
                 await _check_asked(session, asked)
                 await repository.delete_of(session, asked.gateway)
                 session.add(made)
@@ -409,11 +409,13 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
     described = (asked.pool, asked.pool6, asked.suite) != (None, None, None)
     if await gateways.by_name(session, asked.gateway) is not None:
         if described:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=Phrase("The gateway {name}", name=asked.gateway))
+            raise FieldError(
+                "/gateway", Reason.ALREADY_EXISTS, what=Phrase("The gateway {name}", name=asked.gateway)
+            )
         return
     if asked.pool is None:
-        raise CulvertError(
-            Reason.REQUEST_INVALID, why=Phrase("a new gateway needs an address pool for devices")
+        raise FieldError(
+            "/pool", Reason.REQUEST_INVALID, why=Phrase("a new gateway needs an address pool for devices")
         )
     for field, pool in (("/pool", asked.pool), ("/pool6", asked.pool6)):
         if pool and (what := await repository.overlapping(session, asked.gateway, pool)):

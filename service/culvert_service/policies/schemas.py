@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_fiel
 from culvert_service.decision.assertions import AssertionOut
 from culvert_service.decision.conditions import Check, Conditions
 from culvert_service.identity.schemas import SomePeopleOut, UserName
+from culvert_service.rest.faults import PartError
 
 GroupName = Annotated[str, Field(pattern=NAME_PATTERN)]
 ResourceName = GroupName
@@ -71,7 +72,7 @@ class PolicyIn(BaseModel):
     @model_validator(mode="after")
     def _is_for_one(self) -> Self:
         if (self.group is None) == (self.user is None):
-            raise ValueError(Phrase("name either a group or a user"))
+            raise PartError(Phrase("name either a group or a user"), "group")
         return self
 
 
@@ -109,7 +110,7 @@ class AssertionIn(BaseModel):
     @model_validator(mode="after")
     def _is_about_one(self) -> Self:
         if (self.group is None) == (self.user is None):
-            raise ValueError(Phrase("name either a group or a user"))
+            raise PartError(Phrase("name either a group or a user"), "group")
         return self
 
 

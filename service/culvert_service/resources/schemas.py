@@ -22,6 +22,7 @@ from pydantic import (
 from culvert_service.decision.assertions import AssertionOut
 from culvert_service.identity.schemas import SomePeopleOut
 from culvert_service.resources.target import Target
+from culvert_service.rest.faults import PartError
 
 
 def parse_name(text: str) -> str:
@@ -80,9 +81,9 @@ class ResourceIn(BaseModel):
     @model_validator(mode="after")
     def _all_have_weights(self) -> Self:
         if self.weights and self.weights.keys() != set(self.gateways):
-            raise ValueError(Phrase("weights: name all of the gateways, or none"))
+            raise PartError(Phrase("must name all of the gateways, or none"), "weights")
         if self.weights and not any(self.weights.values()):
-            raise ValueError(Phrase("weights: one of them has to be more than 0"))
+            raise PartError(Phrase("must have one that is more than 0"), "weights")
         return self
 
     @model_validator(mode="before")

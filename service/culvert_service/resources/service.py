@@ -244,7 +244,7 @@ async def _find_serving(session: AsyncSession, asked: ResourceIn) -> list[Resour
     for gateway in serving:
         prefixes = [target.prefix for target in asked.targets]
         await have_servers_found(session, gateway, prefixes)
-        check_serves(gateway, asked.name, prefixes, asked.suite)
+        check_serves(gateway, asked.name, prefixes, asked.suite, "/targets")
     return [
         ResourceGateway(gateway_id=gateway.id, position=position, weight=asked.weights.get(gateway.name))
         for position, gateway in enumerate(serving)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from culvert_service.gateways.schemas import AnyPrefix
 from culvert_service.gateways.selector import ALL_PORTS, Selector
+from culvert_service.rest.faults import PartError
 
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
 _NUMBERS = {"tcp": Protocol.TCP, "udp": Protocol.UDP, "icmp": Protocol.ICMP}
@@ -52,7 +53,7 @@ class Target(BaseModel):
     @model_validator(mode="after")
     def _ports_of_a_protocol(self) -> Self:
         if self.ports and self.protocol not in _WITH_PORTS:
-            raise ValueError(Phrase("only tcp and udp have ports"))
+            raise PartError(Phrase("only tcp and udp have ports"), "ports")
         return self
 
     def __str__(self) -> str:

@@ -31,6 +31,14 @@ class InputFault:
     why: str
 
 
+class PartError(ValueError):
+    """A fault of a whole object that a form shows at one of its parts. `place`: the part's place in the object."""
+
+    def __init__(self, why: str, *place: str | int) -> None:
+        super().__init__(why)
+        self.place = place
+
+
 @dataclass(frozen=True, slots=True)
 class _Alternative:
     """`union`: the place of the union; `name`: pydantic's name of the alternative."""
@@ -74,6 +82,8 @@ def _locate(error: Mapping[str, Any], body: object) -> _Found:
             value = None
         else:
             alternative = alternative or _Alternative(place, str(part))
+    if isinstance(cause := error.get("ctx", {}).get("error"), PartError):
+        place = (*place, *cause.place)
     of_other_type = (
         alternative is not None
         and place == alternative.union

@@ -13,6 +13,7 @@ from culvert_proto.sa import check_allowed
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.record import site_of
+from culvert_service.rest.field import FieldError
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.flow import overlap
 from culvert_service.site_tunnels.record import flows_at, place_of, wanted_suite
@@ -48,12 +49,14 @@ async def _check_served(session: AsyncSession, row: SiteTunnel) -> None:
     names = {row.a.id: row.a.name, row.b.id: row.b.name}
     for one in row.carried:
         if (one.resource.id, one.gateway_id) not in serving:
-            raise _invalid(
-                Phrase(
+            raise FieldError(
+                f"/ends/{_end(row, one.gateway_id)}/resources",
+                Reason.REQUEST_INVALID,
+                why=Phrase(
                     "{gateway} does not serve the resource {name}",
                     gateway=names[one.gateway_id],
                     name=one.resource.name,
-                )
+                ),
             )
 
 
@@ -61,7 +64,7 @@ def _check_suite(row: SiteTunnel) -> None:
     try:
         suite = wanted_suite(row)
     except ValueError as error:
-        raise _invalid(str(error)) from None
+        raise FieldError("/suite", Reason.REQUEST_INVALID, why=str(error)) from None
     for gateway in (row.a, row.b):
         permitted = [Suite(name) for name in gateway.legacy_suites]
         check_allowed(suite, permitted, Phrase("the gateway {gateway}", gateway=gateway.name))
@@ -85,24 +88,28 @@ def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
     """Check that the near targets are behind the near gateway, and the far ones are not."""
     site = site_of(near)
     if strange := [it for it in place_of(row, near).prefixes() if not site.reaches(it)]:
-        raise _invalid(
-            Phrase(
+        raise FieldError(
+            f"/ends/{_end(row, near.id)}/targets",
+            Reason.REQUEST_INVALID,
+            why=Phrase(
                 "{name} has no neighbour in {prefix} on its LAN, and no router to it",
                 name=near.name,
                 prefix=strange[0],
-            )
+            ),
         )
     networks = map(ipaddress.ip_network, place_of(row, far).prefixes())
     for network, inside in product(networks, site.inside()):
         if inside.version == network.version and inside.overlaps(network):
-            raise _invalid(
-                Phrase(
+            raise FieldError(
+                f"/ends/{_end(row, far.id)}/targets",
+                Reason.REQUEST_INVALID,
+                why=Phrase(
                     "{network} is behind {far}, but {inside} is {near}'s own",
                     network=network,
                     far=far.name,
                     inside=inside,
                     near=near.name,
-                )
+                ),
             )
 
 
@@ -119,6 +126,11 @@ async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
                     gateway=gateway.name,
                 )
                 raise CulvertError(Reason.ALREADY_EXISTS, what=what)
+
+
+def _end(row: SiteTunnel, gateway_id: int) -> int:
+    """The gateway's place in the request's `ends`."""
+    return 0 if gateway_id == row.a.id else 1
 
 
 def describe(name: str) -> str:

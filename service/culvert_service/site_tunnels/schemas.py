@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from culvert_service.gateways.schemas import Name
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
+from culvert_service.rest.faults import PartError
 from culvert_service.rest.stored_text import StoredText
 
 # The most flows: pairs of prefixes and port ranges.
@@ -31,7 +32,7 @@ class EndIn(BaseModel):
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if not self.targets and not self.resources:
-            raise ValueError(Phrase("an end has targets, resources, or both"))
+            raise PartError(Phrase("an end has targets, resources, or both"), "resources")
         return self
 
 
@@ -53,9 +54,10 @@ class SiteTunnelChange(BaseModel):
     def _joins_two(self) -> Self:
         one, other = self.ends
         if one.gateway == other.gateway:
-            raise ValueError(Phrase("the two ends are two gateways"))
+            raise PartError(Phrase("the two ends are two gateways"), "ends", 1, "gateway")
         if both := set(one.resources) & set(other.resources):
-            raise ValueError(f"{min(both)} is behind one of the two gateways")
+            why = Phrase("{name} is behind one of the two gateways", name=min(both))
+            raise PartError(why, "ends", 1, "resources")
         return self
 
 
