@@ -76,6 +76,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Join with a link from the console: finds interfaces and neighbours, shows its plan, asks, and then acts
+    #[command(after_help = PLACEMENTS)]
     Join(Box<JoinArguments>),
     /// Show the gateway: its switch, the controller's view, certificate, ports
     Status {
@@ -121,45 +122,58 @@ enum Command {
     Watch { gateway: String },
 }
 
+const BESIDE: &str = "Beside the kernel, on one interface";
+const INLINE: &str = "Inline, on two interfaces of its own";
+
+const PLACEMENTS: &str = "\
+Placements:
+
+Beside the kernel: on one interface and its address, which this computer's other services go on using. It is the default where \
+there is only one interface. For example in a cloud, whose public address leads here:
+  culvert-gateway join --public-address 203.0.113.7 'LINK'
+
+Inline: on an interface towards the Internet and one towards the intranet, which the kernel gives up; by a third one this \
+computer stays reachable. For example:
+  culvert-gateway join --wan eth1 --lan eth2 'LINK'";
+
 #[derive(Args)]
 struct JoinArguments {
     /// The link, in quotation marks; - reads it from standard input, which needs --yes
     link: String,
-    /// Share one interface and its address with this computer (the default where there is only one); without a name, that of
-    /// the default route
-    #[arg(long, value_name = "INTERFACE", num_args = 0..=1, conflicts_with_all = ["wan", "lan", "lan_address", "neighbours"])]
+    /// The interface to share; without a name, that of the default route
+    #[arg(long, value_name = "INTERFACE", num_args = 0..=1, conflicts_with_all = ["wan", "lan", "lan_address", "neighbours"], help_heading = BESIDE)]
     #[expect(clippy::option_option, reason = "absent, without a name, with a name")]
     beside: Option<Option<String>>,
-    /// Beside the kernel: a network that tunnels may lead to (repeat it); otherwise those that this computer has routes to
-    #[arg(long, value_name = "PREFIX", value_parser = prefix, conflicts_with_all = ["wan", "lan"])]
+    /// A network that tunnels may lead to (repeat it); otherwise those that this computer has routes to
+    #[arg(long, value_name = "PREFIX", value_parser = prefix, conflicts_with_all = ["wan", "lan"], help_heading = BESIDE)]
     intranet: Vec<Prefix>,
-    /// Beside the kernel: let devices appear with this computer's address, so that the intranet needs no route to the pool
-    #[arg(long, conflicts_with_all = ["wan", "lan"])]
+    /// Let devices appear with this computer's address, so that the intranet needs no route to the pool
+    #[arg(long, conflicts_with_all = ["wan", "lan"], help_heading = BESIDE)]
     masquerade: bool,
-    /// Beside the kernel: the IPv6 address that devices may send to, or none; otherwise the interface's, if it has one only
-    #[arg(long, value_name = "ADDRESS|none", value_parser = ipv6, conflicts_with_all = ["wan", "lan"])]
+    /// The IPv6 address that devices may send to, or none; otherwise the interface's, if it has one only
+    #[arg(long, value_name = "ADDRESS|none", value_parser = ipv6, conflicts_with_all = ["wan", "lan"], help_heading = BESIDE)]
     ipv6: Option<Ipv6Choice>,
+    /// The interface towards the Internet
+    #[arg(long, value_name = "INTERFACE", help_heading = INLINE)]
+    wan: Option<String>,
+    /// The interface towards the intranet
+    #[arg(long, value_name = "INTERFACE", help_heading = INLINE)]
+    lan: Option<String>,
+    /// The switch's address on the LAN; otherwise the one that the kernel has there
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address, help_heading = INLINE)]
+    lan_address: Option<Address>,
+    /// A host of the LAN to find (repeat it). In networks of up to 1,022 hosts all are looked for
+    #[arg(long = "neighbour", value_name = "ADDRESS", help_heading = INLINE)]
+    neighbours: Vec<Ipv4Addr>,
     /// The address that devices are told, where a router forwards its ESP and UDP 4500 to this computer
     #[arg(long, value_name = "ADDRESS")]
     public_address: Option<Ipv4Addr>,
-    /// The interface towards the Internet
-    #[arg(long, value_name = "INTERFACE")]
-    wan: Option<String>,
-    /// The interface towards the intranet
-    #[arg(long, value_name = "INTERFACE")]
-    lan: Option<String>,
     /// The switch's address on the WAN; otherwise the one that the kernel has there
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address)]
     wan_address: Option<Address>,
-    /// The switch's address on the LAN; otherwise the one that the kernel has there
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address)]
-    lan_address: Option<Address>,
     /// The router towards the Internet; otherwise that of the kernel's default route
     #[arg(long, value_name = "ADDRESS")]
     next_hop: Option<Ipv4Addr>,
-    /// A host of the LAN to find (repeat it). In networks of up to 1,022 hosts all are looked for
-    #[arg(long = "neighbour", value_name = "ADDRESS")]
-    neighbours: Vec<Ipv4Addr>,
     /// Address at which the switch serves P4Runtime, for a controller that connects to it
     #[arg(long, value_name = "ADDRESS:PORT")]
     grpc: Option<String>,
@@ -357,9 +371,37 @@ fn chosen(host: &Host, name: Option<&str>) -> Outcome<Vec<Joined>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{Command, CommandFactory as _, Parser as _};
 
     use super::Arguments;
+
+    #[test]
+    fn the_help_of_join_names_each_placement_with_an_example() {
+        let mut all = Arguments::command().term_width(100);
+        all.build();
+        let join = all.find_subcommand_mut("join").map(Command::render_help);
+        let help = join.unwrap_or_default().to_string();
+        for (heading, options) in [
+            (super::BESIDE, ["--beside", "--masquerade"]),
+            (super::INLINE, ["--wan <", "--neighbour"]),
+        ] {
+            let below = help.split(&format!("\n{heading}:\n")).nth(1);
+            let block = below
+                .and_then(|it| it.split("\n\n").next())
+                .unwrap_or_default();
+            assert!(options.iter().all(|it| block.contains(it)), "{help}");
+        }
+        let examples: Vec<_> = help
+            .lines()
+            .filter(|it| it.starts_with("  culvert-gateway"))
+            .collect();
+        assert_eq!(examples.len(), 2);
+        for line in examples {
+            let words = line.trim().split(' ').map(|it| it.trim_matches('\''));
+            let parsed = Arguments::try_parse_from(words);
+            assert!(parsed.is_ok(), "{line}");
+        }
+    }
 
     #[test]
     fn help_fits_into_45_columns_and_has_no_trailing_blanks() {
