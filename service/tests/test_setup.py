@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from culvert_db import create_engine, installation, upgrade
 from culvert_lab.free_port import free_port
 from culvert_service.config import ConfigurationError, load
@@ -255,6 +257,12 @@ async def test_what_it_writes_serves_and_its_link_makes_the_first_account(host: 
     assert (host.root / SETTINGS).stat().st_mode & 0o777 == 0o640
     assert (host.root / STATE).stat().st_mode & 0o777 == 0o700
     [token] = re.findall(r"https://vpn\.corp\.example:\d+/console/setup#token=(\S+)", said)
+    # Before the link it tells of the browser's warning, and of the CA that the browser then shows.
+    ca = host.root / STATE / "infrastructure-ca.pem"
+    fingerprint = x509.load_pem_x509_certificate(ca.read_bytes()).fingerprint(hashes.SHA256()).hex()
+    warning = said.partition("Open this link")[0]
+    for said_before in ("Browsers warn", f"{fingerprint}\n", f"{ca} in browsers"):
+        assert said_before in warning
     # The link is on the terminal alone.
     assert not [name for name, content in host.files().items() if token in content]
     settings = load(host.root / SETTINGS)

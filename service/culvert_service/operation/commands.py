@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
+import ssl
 import tempfile
 from pathlib import Path
 
@@ -43,11 +45,27 @@ async def init(settings: Settings) -> None:
     if token is None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
+    print(explain_warning(settings), end="")
     print("For the first owner's account, within a day, in a browser:")
     # Browsers do not send the part after the #.
     print(f"  {settings.rest_url}/console/setup#token={token}")
     print(f"or POST {settings.rest_url}/api/v1/setup")
     print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')
+
+
+def explain_warning(settings: Settings) -> str:
+    """Why browsers will warn of the controller's certificate, in lines. Empty if they get another."""
+    if not settings.shows_own_ca or settings.trusted_proxies:
+        return ""
+    ca = settings.state_dir / "infrastructure-ca.pem"
+    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(ca.read_text())).hexdigest()
+    return (
+        "Browsers warn of this controller's certificate, because Culvert's own CA has issued it. Go on only if\n"
+        "the browser shows this CA above the certificate, with the SHA-256 fingerprint\n"
+        f"  {fingerprint}\n"
+        f"Without a warning: install {ca} in browsers as a CA,\n"
+        "or get a public certificate: culvert-controller setup --acme --port 443 --change\n\n"
+    )
 
 
 async def back_up(settings: Settings, target: Path) -> None:

@@ -31,6 +31,7 @@ from culvert_service import config
 from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.controller.database import make_engine
 from culvert_service.operation import doctor
+from culvert_service.operation.commands import explain_warning
 from culvert_service.operation.doctor import Finding
 from culvert_service.operation.rest_client import CallRefusedError, call, readiness
 from culvert_service.setup import answers, examination, host_changes
@@ -147,6 +148,7 @@ def _set_up_first(flags: Flags, places: Places, owner: tuple[int, int] | None, *
     if link is None:
         print(f"The database has an owner's account already: {wanted['public_rest_url']}/console/")
         return
+    print(explain_warning(config.load(places.settings)), end="")
     print("Open this link within a day to make the first administrator's account. It works once:")
     print(f"\n  {link}\n")
     print("It is lost? culvert-controller init prints another.")
