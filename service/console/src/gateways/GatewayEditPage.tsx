@@ -1,10 +1,9 @@
 import { plural, t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
-import { api, tagged } from "../api/client";
+import { api } from "../api/client";
 import { useGateways } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EditForm, type Edited } from "../shared/EditForm";
@@ -24,6 +23,7 @@ import { GatewayFields } from "./GatewayFields";
 import { gatewayQuery } from "./queries";
 
 const EDITED: Edited<GatewayOut, GatewayForm, GatewayIn> = {
+  query: gatewayQuery,
   formOf,
   bodyOf: gatewayOf,
   fieldsOf: () => FIELDS,
@@ -35,7 +35,6 @@ const EDITED: Edited<GatewayOut, GatewayForm, GatewayIn> = {
 export function GatewayEditPage() {
   const { name } = useParams({ from: "/frame/gateways/edit/$name" });
   const navigate = useNavigate();
-  const queries = useQueryClient();
   const mayWrite = useMayWrite("gateways");
   const query = useQuery(gatewayQuery(name));
   const open = useGateways().rows?.get(name)?.tunnels;
@@ -46,24 +45,16 @@ export function GatewayEditPage() {
           <PageHead title={t`Change ${name}`} about={whatCloses(open)} />
           <EditForm
             label={t`Gateway`}
-            what={name}
             found={found}
             edited={EDITED}
             mayWrite={mayWrite}
-            write={async (body, etag) =>
-              tagged(
-                await api.PUT("/api/v1/gateways/{name}", {
-                  params: { path: { name }, header: { "if-match": etag } },
-                  body,
-                }),
-              )
+            write={(body, etag) =>
+              api.PUT("/api/v1/gateways/{name}", {
+                params: { path: { name }, header: { "if-match": etag } },
+                body,
+              })
             }
-            again={() => void queries.refetchQueries(gatewayQuery(name))}
-            onSaved={(saved) => {
-              queries.setQueryData(gatewayQuery(name).queryKey, saved);
-              notifications.show({ message: t`${name} is saved` });
-              void navigate({ to: "/gateways/of/$name", params: { name } });
-            }}
+            onSaved={() => void navigate({ to: "/gateways/of/$name", params: { name } })}
           >
             {(form) => <GatewayFields form={form} isNew={false} />}
           </EditForm>

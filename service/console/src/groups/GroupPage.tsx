@@ -1,11 +1,10 @@
 import { t } from "@lingui/core/macro";
 import { List, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
-import { api, tagged, type Tagged } from "../api/client";
+import { api, type Tagged } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { useMayWrite } from "../session/session";
 import { useReturn } from "../shared/lists";
@@ -29,7 +28,12 @@ import {
   type GroupIn,
 } from "./queries";
 
-const EDITED: Edited<Group, GroupForm, GroupIn> = { formOf, bodyOf: groupOf, fieldsOf: () => FIELDS };
+const EDITED: Edited<Group, GroupForm, GroupIn> = {
+  query: groupQuery,
+  formOf,
+  bodyOf: groupOf,
+  fieldsOf: () => FIELDS,
+};
 
 export function GroupPage() {
   const { name } = useParams({ from: "/frame/groups/of/$name" });
@@ -45,7 +49,6 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
   const { name } = found.row;
   const navigate = useNavigate();
   const goBack = useReturn();
-  const queries = useQueryClient();
   const mayWrite = useMayWrite("groups");
   const [deleting, { open, close }] = useDisclosure();
   return (
@@ -56,24 +59,18 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
       <div className="beside">
         <EditForm
           label={t`Group`}
-          what={name}
           found={found}
           edited={EDITED}
           mayWrite={mayWrite}
-          write={async (body, etag) =>
-            tagged(
-              await api.PUT("/api/v1/groups/{name}", {
-                params: { path: { name }, header: { "if-match": etag } },
-                body,
-              }),
-            )
+          write={(body, etag) =>
+            api.PUT("/api/v1/groups/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            })
           }
-          again={() => void queries.refetchQueries(groupQuery(name))}
           onSaved={(saved) => {
-            queries.setQueryData(groupQuery(saved.row.name).queryKey, saved);
-            notifications.show({ message: t`${saved.row.name} is saved` });
-            if (saved.row.name !== name)
-              void navigate({ to: "/groups/of/$name", params: { name: saved.row.name }, replace: true });
+            if (saved.name !== name)
+              void navigate({ to: "/groups/of/$name", params: { name: saved.name }, replace: true });
           }}
         >
           {(form, before, onBreaks) => (

@@ -1,11 +1,10 @@
 import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
-import { api, tagged, type Tagged } from "../api/client";
+import { api, type Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
@@ -20,6 +19,7 @@ import { PolicyEffect } from "./PolicyEffect";
 import { policyQuery, type Policy, type PolicyIn } from "./queries";
 
 const EDITED: Edited<Policy, PolicyForm, PolicyIn> = {
+  query: policyQuery,
   formOf: (policy) => formOf(policy, Intl.DateTimeFormat().resolvedOptions().timeZone),
   bodyOf: policyOf,
   fieldsOf,
@@ -41,7 +41,6 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
   const { name } = found.row;
   const navigate = useNavigate();
   const goBack = useReturn();
-  const queries = useQueryClient();
   const mayWrite = useMayWrite("policies");
   const [deleting, { open, close }] = useDisclosure();
   return (
@@ -51,24 +50,18 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
       </PageHead>
       <EditForm
         label={t`Policy`}
-        what={name}
         found={found}
         edited={EDITED}
         mayWrite={mayWrite}
-        write={async (body, etag) =>
-          tagged(
-            await api.PUT("/api/v1/policies/{name}", {
-              params: { path: { name }, header: { "if-match": etag } },
-              body,
-            }),
-          )
+        write={(body, etag) =>
+          api.PUT("/api/v1/policies/{name}", {
+            params: { path: { name }, header: { "if-match": etag } },
+            body,
+          })
         }
-        again={() => void queries.refetchQueries(policyQuery(name))}
         onSaved={(saved) => {
-          queries.setQueryData(policyQuery(saved.row.name).queryKey, saved);
-          notifications.show({ message: t`${saved.row.name} is saved` });
-          if (saved.row.name !== name)
-            void navigate({ to: "/policies/of/$name", params: { name: saved.row.name }, replace: true });
+          if (saved.name !== name)
+            void navigate({ to: "/policies/of/$name", params: { name: saved.name }, replace: true });
         }}
       >
         {(form, before, onBreaks) => (

@@ -1,11 +1,10 @@
 import { plural, t } from "@lingui/core/macro";
 import { Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
-import { api, tagged, type Tagged } from "../api/client";
+import { api, type Tagged } from "../api/client";
 import { useTraffic, useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { useReturn } from "../shared/lists";
@@ -23,6 +22,8 @@ import { resourceQuery, type Resource, type ResourceIn } from "./queries";
 import { TunnelTable } from "../tunnels/TunnelTable";
 
 const EDITED: Edited<Resource, ResourceForm, ResourceIn> = {
+  query: resourceQuery,
+  shownOf: ({ display_name }) => display_name,
   formOf,
   bodyOf: resourceOf,
   fieldsOf,
@@ -43,7 +44,6 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
   const { name, fqdn, display_name } = found.row;
   const inDns = encoded(fqdn, display_name);
   const goBack = useReturn();
-  const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
   const tunnels = useTunnelsBy("resource").get(name) ?? [];
@@ -76,23 +76,15 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
         </Stack>
         <EditForm
           label={t`Resource`}
-          what={display_name}
           found={found}
           edited={EDITED}
           mayWrite={mayWrite}
-          write={async (body, etag) =>
-            tagged(
-              await api.PUT("/api/v1/resources/{name}", {
-                params: { path: { name }, header: { "if-match": etag } },
-                body,
-              }),
-            )
+          write={(body, etag) =>
+            api.PUT("/api/v1/resources/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            })
           }
-          again={() => void queries.refetchQueries(resourceQuery(name))}
-          onSaved={(saved) => {
-            queries.setQueryData(resourceQuery(name).queryKey, saved);
-            notifications.show({ message: t`${saved.row.display_name} is saved` });
-          }}
         >
           {(form, before, onBreaks) => (
             <>

@@ -1,11 +1,13 @@
 /** The form of a row that others may change too: it replaces only the version with which editing began. */
+import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
-import { useMutation } from "@tanstack/react-query";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 
-import type { Tagged } from "../api/client";
+import { tagged, type Tagged } from "../api/client";
 import { byField, problemOf, ProblemError } from "../api/problem";
 import { ConflictDialog } from "./ConflictDialog";
 import type { OnBreaks } from "./Effect";
@@ -13,6 +15,10 @@ import { ProblemNote } from "./ProblemNote";
 import { useUnsaved } from "./useUnsaved";
 
 export interface Edited<Row, Form, Body> {
+  /** The query of the row with that name. */
+  query: (name: string) => { queryKey: readonly unknown[] };
+  /** The name that people read, if it is another. */
+  shownOf?: (row: Row) => string;
   formOf: (row: Row) => Form;
   /** The body to send; `before` is the row with which editing began. */
   bodyOf: (form: Form, before: Row) => Body;
@@ -23,30 +29,33 @@ export interface Edited<Row, Form, Body> {
   validate?: UseFormInput<Form>["validate"];
 }
 
-export function EditForm<Row extends object, Form extends Record<string, unknown>, Body extends object>({
+export function EditForm<
+  Row extends { name: string },
+  Form extends Record<string, unknown>,
+  Body extends object,
+>({
   label,
-  what,
   found,
-  edited: { formOf, bodyOf, fieldsOf, renamed, validate },
+  edited: { query, shownOf = ({ name }) => name, formOf, bodyOf, fieldsOf, renamed, validate },
   mayWrite,
   write,
-  again,
+  saidOf = (name) => t`${name} is saved`,
   onSaved,
   children,
 }: {
   label: string;
-  what: string;
   /** The current row. */
   found: Tagged<Row>;
   edited: Edited<Row, Form, Body>;
   mayWrite: boolean;
-  write: (body: Body, etag: string) => Promise<Tagged<Row>>;
-  /** Reads the row again, after another administrator has changed it. */
-  again: () => void;
-  onSaved: (saved: Tagged<Row>) => void;
+  write: (body: Body, etag: string) => Promise<{ data?: Row; response: Response }>;
+  /** The notice of a saved change. */
+  saidOf?: (name: string) => string;
+  onSaved?: (saved: Row) => void;
   /** `onBreaks`: whether the controller would refuse the change for an assertion, as its effect says. */
   children: (form: UseFormReturnType<Form>, before: Row, onBreaks: OnBreaks) => ReactNode;
 }) {
+  const queries = useQueryClient();
   const [base, setBase] = useState(found);
   // The version before `base`, which `found` has for a moment after a change is saved.
   const [replaced, setReplaced] = useState<string | null>(null);
@@ -54,14 +63,18 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
   const form = useForm<Form>({ initialValues: formOf(base.row), ...(validate && { validate }) });
   useUnsaved(form.isDirty());
   const save = useMutation({
-    mutationFn: ({ etag }: { etag: string }) => write(bodyOf(form.values, base.row), etag),
+    mutationFn: async ({ etag }: { etag: string }) =>
+      tagged(await write(bodyOf(form.values, base.row), etag)),
     onSuccess: (saved) => {
       take(saved);
-      onSaved(saved);
+      queries.setQueryData(query(saved.row.name).queryKey, saved);
+      notifications.show({ message: saidOf(shownOf(saved.row)) });
+      onSaved?.(saved.row);
     },
     onError: (error) => {
       form.setErrors(placed(error).fields);
-      if (isStale(error)) again();
+      // Another administrator has changed the row.
+      if (isStale(error)) void queries.refetchQueries(query(base.row.name));
     },
   });
   function placed(error: Error) {
@@ -96,7 +109,7 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
       </fieldset>
       <ConflictDialog
         opened={isStale(save.error)}
-        what={what}
+        what={shownOf(base.row)}
         mine={bodyOf(form.values, base.row)}
         theirs={found.row}
         onMine={() => save.mutate({ etag: found.etag })}

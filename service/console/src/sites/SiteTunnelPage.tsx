@@ -2,11 +2,10 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
-import { api, tagged, type Tagged } from "../api/client";
+import { api, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
 import { useReturn } from "../shared/lists";
@@ -23,6 +22,7 @@ import { changeOf, fieldsOf, formOf, stateOf, VALIDATE, type SiteTunnelForm } fr
 import { siteTunnelQuery, type End, type SiteTunnel, type SiteTunnelChange } from "./queries";
 
 const EDITED: Edited<SiteTunnel, SiteTunnelForm, SiteTunnelChange> = {
+  query: siteTunnelQuery,
   formOf,
   bodyOf: changeOf,
   fieldsOf,
@@ -41,7 +41,6 @@ export function SiteTunnelPage() {
 
 function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
   const { name, ends, reason, effective_suite, keyed_at } = found.row;
-  const queries = useQueryClient();
   const mayWrite = useMayWrite("site-tunnels");
   const [deleting, { open, close }] = useDisclosure();
   const { word, colour } = stateOf(found.row);
@@ -76,23 +75,16 @@ function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
         </Stack>
         <EditForm
           label={t`Site tunnel`}
-          what={name}
           found={found}
           edited={EDITED}
           mayWrite={mayWrite}
-          write={async (body, etag) =>
-            tagged(
-              await api.PUT("/api/v1/site-tunnels/{name}", {
-                params: { path: { name }, header: { "if-match": etag } },
-                body,
-              }),
-            )
+          write={(body, etag) =>
+            api.PUT("/api/v1/site-tunnels/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            })
           }
-          again={() => void queries.refetchQueries(siteTunnelQuery(name))}
-          onSaved={(saved) => {
-            queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
-            notifications.show({ message: t`${name} is saved; traffic that both versions permit continues` });
-          }}
+          saidOf={(name) => t`${name} is saved; traffic that both versions permit continues`}
         >
           {(form) => <SiteTunnelFields form={form} suite={effective_suite} />}
         </EditForm>
