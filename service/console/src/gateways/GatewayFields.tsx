@@ -1,7 +1,17 @@
 /** The fields of a gateway's form, for a new one and for a change. */
 import { msg, t } from "@lingui/core/macro";
 import { i18n } from "@lingui/core";
-import { Fieldset, MultiSelect, NumberInput, Select, SimpleGrid, Textarea, TextInput } from "@mantine/core";
+import { Trans } from "@lingui/react/macro";
+import {
+  Code,
+  Fieldset,
+  MultiSelect,
+  NumberInput,
+  Select,
+  SimpleGrid,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
 import { LEGACY_SUITES, PORT_MAX, SUITES } from "../api/contract";
@@ -146,7 +156,13 @@ export function GatewayFields({
             required
             {...form.getInputProps("wan.port")}
           />
-          <TextInput label={t`WAN MAC`} placeholder={EXAMPLE.wanMac} required {...fieldOf(form, "wan.mac")} />
+          <TextInput
+            label={t`WAN MAC`}
+            description={<MacHint />}
+            placeholder={EXAMPLE.wanMac}
+            required
+            {...fieldOf(form, "wan.mac")}
+          />
           <TextInput
             label={t`Router`}
             placeholder={EXAMPLE.hop}
@@ -164,7 +180,13 @@ export function GatewayFields({
             required
             {...form.getInputProps("lan.port")}
           />
-          <TextInput label={t`LAN MAC`} placeholder={EXAMPLE.lanMac} required {...fieldOf(form, "lan.mac")} />
+          <TextInput
+            label={t`LAN MAC`}
+            description={<MacHint />}
+            placeholder={EXAMPLE.lanMac}
+            required
+            {...fieldOf(form, "lan.mac")}
+          />
           <TextInput
             label={t`LAN address`}
             placeholder={EXAMPLE.lan}
@@ -244,6 +266,15 @@ export function GatewayFields({
         </SimpleGrid>
       </Fold>
     </>
+  );
+}
+
+/** No switch tells its ports' MAC addresses over P4Runtime. */
+function MacHint() {
+  return (
+    <Trans>
+      The port’s own, as <Code>ip -br link</Code> lists it at the switch
+    </Trans>
   );
 }
 

@@ -41,7 +41,7 @@ export type GatewayForm = typeof NEW;
 const NEIGHBOUR = /^\s*(\S+?)(?:[\s=,]+(\S+))?\s*$/;
 /** A line of a prefix and of the neighbour that leads there. */
 const ROUTE = /^\s*(\S+)[\s=,]+(\S+)\s*$/;
-const MAC = /^(?:[0-9a-z]{1,2}[:-]){5}[0-9a-z]{1,2}$/i;
+const MAC = /^(?:(?:[0-9a-z]{1,2}[:-]){5}[0-9a-z]{1,2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}|[0-9a-f]{12})$/i;
 
 export const VALIDATE = {
   lan: {

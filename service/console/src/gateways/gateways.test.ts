@@ -159,7 +159,8 @@ test("a router is an address that the gateway resolves, or a fixed MAC address, 
   const wan = (next_hop: string) => gatewayOf({ ...NEW, wan: { ...NEW.wan, next_hop } }).wan;
   expect(wan("198.51.100.1")).toEqual({ port: 1, vlan: 0, mtu: 1500, mac: "", next_hop: "198.51.100.1" });
   expect(wan("2001:db8::1, 198.51.100.1").next_hop).toEqual(["2001:db8::1", "198.51.100.1"]);
-  expect(wan("02:00:00:00:01:02").next_hop_mac).toBe("02:00:00:00:01:02");
+  for (const mac of ["02:00:00:00:01:02", "02-00-00-00-01-02", "0200.0000.0102", "020000000102"])
+    expect(wan(mac).next_hop_mac).toBe(mac);
   expect(wan("")).toMatchObject({ next_hop: "" });
 });
 
