@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import AsyncGenerator
 
 import pytest
-from culvert_db import DnsRecord, DnsState, DnsZone
+from culvert_db import DnsLease, DnsRecord, DnsState, DnsZone
 from culvert_lab.console import NARROW, WIDE
 from culvert_proto import CulvertError, Reason
 from playwright.async_api import Browser, expect
+from sqlalchemy import select
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
@@ -107,6 +109,18 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await page.get_by_text("live", exact=True).first.click()
         await expect(records.get_by_role("row")).to_have_count(2)
         assert "state=live" in page.url
+        await page.get_by_role("button", name="Check and retry now").click()
+        await expect(
+            page.get_by_text("corp.example is not checked: no DNS updater has reported")
+        ).to_be_visible()
+        await expect(page.get_by_text("systemctl enable --now culvert-dns-updater")).to_be_visible()
+        await shown.picture("dns-without-updater")
+        async with world.database.begin() as session:
+            zone = await session.scalar(select(DnsZone).where(DnsZone.name == "corp"))
+            assert zone is not None
+            until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=5)
+            session.add(DnsLease(zone_id=zone.id, holder="host", epoch=1, ends_at=until))
+        await expect(page.get_by_text("no DNS updater serves this zone")).to_have_count(0)
         await page.get_by_role("button", name="Check and retry now").click()
         await expect(page.get_by_text("corp.example is being checked")).to_be_visible()
 

@@ -53,6 +53,26 @@ CUT = """() => {
   };
   return [...document.querySelectorAll('body *')].filter(cut).map(it => it.placeholder || it.textContent);
 }"""
+# Words, and parts of names, that two lines share although one has room for them. Links and keys to copy break anywhere.
+BROKEN = r"""() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange(), broken = [];
+  while (texts.nextNode()) {
+    const {data, parentElement: parent} = texts.currentNode;
+    if (!parent.checkVisibility({visibilityProperty: true}) || parent.closest('pre, code, script, style')) continue;
+    for (const part of data.matchAll(/[\p{L}\p{N}_]{2,}/gu)) {
+      range.setStart(texts.currentNode, part.index);
+      range.setEnd(texts.currentNode, part.index + part[0].length);
+      const lines = [...range.getClientRects()];
+      if (new Set(lines.map(it => Math.round(it.top))).size < 2) continue;
+      let box = parent;
+      while (getComputedStyle(box).display === 'inline') box = box.parentElement;
+      const {paddingLeft, paddingRight} = getComputedStyle(box);
+      const room = box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+      if (lines.reduce((sum, it) => sum + it.width, 0) <= room) broken.push(`${part[0]} of ${data}`);
+    }
+  }
+  return broken;
+}"""
 # Texts of disabled controls, which axe leaves out, with a contrast below 4.5:1 (WCAG 2.2, 1.4.3; docs/design.md).
 FAINT = """() => {
   const pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
@@ -142,6 +162,7 @@ class Console:
             await self.page.evaluate(SETTLED)
             self.faults += [f"{name} {scheme}: {fault}" for fault in await self._axe()]
             self.faults += [f"{name} {scheme}: cut: {text}" for text in await self.page.evaluate(CUT)]
+            self.faults += [f"{name} {scheme}: broken: {text}" for text in await self.page.evaluate(BROKEN)]
             self.faults += [f"{name} {scheme}: faint: {text}" for text in await self.page.evaluate(FAINT)]
             # On a phone most of a page is below the screen.
             whole = self.page.viewport_size == NARROW

@@ -9,6 +9,7 @@ import { useEffect, type ReactNode } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { useGateways } from "../live/live";
+import { Name } from "../shared/Name";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
@@ -138,7 +139,12 @@ export function AccessCheckPage() {
           <TextInput
             type="datetime-local"
             label={t`Time`}
-            description={history.data && t`Empty: now. Kept since ${day(history.data.since)}`}
+            description={
+              form.values.at === ""
+                ? history.data && t`Empty: now. Kept since ${day(history.data.since)}`
+                : // The browser writes the field as its own settings say, in whichever language the page is.
+                  moment(form.values.at)
+            }
             inputWrapperOrder={["label", "input", "description", "error"]}
             w={215}
             {...form.getInputProps("at")}
@@ -197,7 +203,7 @@ function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
         <Mark holds={permits} size="lg" />
         <Stack gap={2} align="flex-start">
           <Text fw={600} className="name">
-            {trace.device}: {permits ? t`yes, through ${gateways}` : trace.message}
+            <Name>{`${trace.device}: ${permits ? t`yes, through ${gateways}` : trace.message}`}</Name>
           </Text>
           {permits ? (
             <Text size="sm" c="dimmed">
@@ -213,7 +219,7 @@ function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
           <Group key={at} component="li" wrap="nowrap" align="flex-start" gap="sm">
             <Mark holds={step.holds} size="xs" />
             <Text size="sm" className="name measure" miw={0}>
-              {[sentenceOf(step), obstacleOf(step)].filter(Boolean).join(" ")}
+              <Name>{[sentenceOf(step), obstacleOf(step)].filter(Boolean).join(" ")}</Name>
             </Text>
           </Group>
         ))}

@@ -6,6 +6,7 @@ import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { Name } from "../shared/Name";
 import { useFound } from "../shared/found";
 import { DNS_NAME_MAX } from "../api/contract";
 import { say, type Text as Label } from "../locale/language";
@@ -16,6 +17,7 @@ import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
+import { dayInFull } from "../shared/words";
 import { ChainVerification } from "./ChainVerification";
 import { listActs, listReasons, questionOf, sentenceOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
@@ -76,7 +78,7 @@ export function ActivityPage() {
           onSearch={(q) => show({ q })}
         />
       </Group>
-      <Group mb="md" align="flex-end">
+      <Group mb="md" align="flex-start">
         <Autocomplete
           label={t`Person`}
           placeholder="alice"
@@ -127,6 +129,8 @@ export function ActivityPage() {
             key={field}
             type="date"
             label={say(label)}
+            // The browser writes the date as its own settings say, in whichever language the page is.
+            description={dayInFull(filter[field] ?? "")}
             w={{ base: HALF, xs: 150 }}
             value={filter[field] ?? ""}
             onChange={({ currentTarget: { value } }) => show({ [field]: value })}
@@ -193,11 +197,11 @@ const COLUMNS: Column<Line>[] = [
                 <Trans>denied</Trans>
               </Badge>
             )}
-            {sentenceOf(line)}
+            <Name>{sentenceOf(line)}</Name>
           </Text>
           {why !== null && (
             <Text size="xs" c="dimmed" className="name">
-              {line.names[why] ?? why}{" "}
+              <Name>{line.names[why] ?? why}</Name>{" "}
               {question && (
                 <AnchorLink to="/access" search={question} inherit underline="always">
                   <Trans>Check access</Trans>

@@ -11,6 +11,7 @@ import { useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import type { Assertion } from "../shared/Effect";
 import { ListPage } from "../shared/ListPage";
+import { Name } from "../shared/Name";
 import { PageSwitch, POLICY_PAGES } from "../shared/PageSwitch";
 import type { Column } from "../shared/RowList";
 import { merged, sorted } from "../shared/search";
@@ -88,7 +89,7 @@ const COLUMNS: Column<Assertion>[] = [
     sort: "assertion",
     cell: (assertion) => (
       <Text size="sm" fw={600} className="name">
-        {saidOf(assertion)}
+        <Name>{saidOf(assertion)}</Name>
       </Text>
     ),
   },

@@ -8,6 +8,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { LastDenied } from "../shared/LastDenied";
 import { ListPage } from "../shared/ListPage";
@@ -176,7 +177,7 @@ const columns = (): Column<Device>[] => [
     cell: ({ name, user, user_display_name, posture, client_version }) => (
       <Stack gap={0}>
         <Text size="sm" fw={600} className="name">
-          {name}
+          <Name>{name}</Name>
         </Text>
         <Text size="xs" className="name">
           <AnchorLink to="/people/of/$name" params={{ name: user }} inherit>

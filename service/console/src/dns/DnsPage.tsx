@@ -11,6 +11,7 @@ import { say, sayOptions, type Text as Label } from "../locale/language";
 import { useDns, type Published, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EmptyList } from "../shared/EmptyList";
+import { Name } from "../shared/Name";
 import { encoded } from "../shared/encoded";
 import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
@@ -123,10 +124,10 @@ const columnsOf = (zones: readonly Zone[]): Column<Published>[] => [
     cell: (record) => (
       <>
         <Text size="sm" className="name">
-          {record.display_name}
+          <Name>{record.display_name}</Name>
         </Text>
         <Text size="xs" c="dimmed" className="name">
-          {recordWords(record, zones)}
+          <Name>{recordWords(record, zones)}</Name>
         </Text>
         <Encoded name={record.name} display_name={record.display_name} />
       </>
@@ -142,7 +143,7 @@ const columnsOf = (zones: readonly Zone[]): Column<Published>[] => [
         </Badge>
         {record.message !== null && (
           <Text size="xs" c="dimmed" className="name">
-            {record.message} {record.remedy}
+            <Name>{[record.message, record.remedy].filter(Boolean).join(" ")}</Name>
           </Text>
         )}
         <RecordValues record={record} />
@@ -162,7 +163,7 @@ function Encoded({ name, display_name }: { name: string; display_name: string })
   return (
     shown !== null && (
       <Text size="xs" c="dimmed" className="name mono">
-        {shown}
+        <Name>{shown}</Name>
       </Text>
     )
   );
@@ -176,6 +177,14 @@ function ZoneCard({ zone }: { zone: Zone }) {
     onSuccess: () => notifications.show({ message: t`${zone.display_name} is being checked` }),
     onError: notifyProblem,
   });
+  // Without a DNS updater, nothing would take the request.
+  const sayUnserved = () =>
+    notifications.show({
+      color: "yellow",
+      autoClose: false,
+      title: t`${zone.display_name} is not checked: no DNS updater has reported`,
+      message: t`Start one on a host that reaches the name server: systemctl enable --now culvert-dns-updater`,
+    });
   const behind = span(Math.ceil(zone.lag_seconds));
   return (
     <Paper withBorder p="md" component="section" aria-label={t`Zone ${zone.name}`} className="list">
@@ -183,7 +192,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
         <Stack gap={2} miw={0}>
           <Group gap="xs">
             <Text fw={600} className="name">
-              {zone.display_name}
+              <Name>{zone.display_name}</Name>
             </Text>
             <Badge variant="light" color={COLOURS[zone.state]} tt="none">
               {say(STATE_NAMES[zone.state])}
@@ -191,7 +200,9 @@ function ZoneCard({ zone }: { zone: Zone }) {
           </Group>
           <Encoded name={zone.origin} display_name={zone.display_name} />
           <Text size="sm" c="dimmed" component="div" className="measure">
-            <span className="mono">{zone.server}</span>
+            <span className="mono name">
+              <Name>{zone.server}</Name>
+            </span>
             {zone.serial !== null && `, ${t`serial ${zone.serial}`}`},{" "}
             <Trans>
               checked: <TimeSince at={zone.checked_at} />
@@ -210,7 +221,11 @@ function ZoneCard({ zone }: { zone: Zone }) {
         </Stack>
         {mayWrite && (
           <Group gap="xs">
-            <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
+            <Button
+              variant="default"
+              onClick={() => (zone.keeper === null ? sayUnserved() : check.mutate())}
+              loading={check.isPending}
+            >
               <Trans>Check and retry now</Trans>
             </Button>
             <ZoneActs zone={zone} />

@@ -6,6 +6,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useGateways, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { PageSwitch } from "../shared/PageSwitch";
 import { EmptyList, NoMatch } from "../shared/EmptyList";
 import { AnchorLink, ButtonLink } from "../shared/links";
@@ -92,8 +93,8 @@ const COLUMNS: Column<Gateway>[] = [
     compare: (a, b) => a.name.localeCompare(b.name),
     cell: ({ name, address }) => (
       <>
-        <AnchorLink to="/gateways/of/$name" params={{ name }} fw={600} c="bright">
-          {name}
+        <AnchorLink to="/gateways/of/$name" params={{ name }} fw={600} c="bright" className="name">
+          <Name>{name}</Name>
         </AnchorLink>
         <Text size="xs" c="dimmed" className="mono">
           {address}
@@ -121,7 +122,7 @@ const COLUMNS: Column<Gateway>[] = [
           )}
           {gateway.reason !== "" && (
             <Text size="xs" c="dimmed" mt={2} className="name phrase">
-              {gateway.reason}
+              <Name>{gateway.reason}</Name>
             </Text>
           )}
         </>

@@ -5,6 +5,7 @@ import { IconPlus, IconUsersGroup } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
 import { inFull } from "../shared/PersonName";
@@ -56,8 +57,8 @@ const COLUMNS: Column<GroupSummary>[] = [
     title: msg`Group`,
     sort: "name",
     cell: ({ name }) => (
-      <AnchorLink to="/groups/of/$name" params={{ name }} fw={600} size="sm">
-        {name}
+      <AnchorLink to="/groups/of/$name" params={{ name }} fw={600} size="sm" className="name">
+        <Name>{name}</Name>
       </AnchorLink>
     ),
   },
@@ -66,12 +67,14 @@ const COLUMNS: Column<GroupSummary>[] = [
     sort: "members",
     cell: ({ members: { count, first, display_names } }) => (
       <Text size="sm" className="name">
-        {count === 0
-          ? t`nobody`
-          : first
-              .slice(0, NAMED)
-              .map((name) => inFull(name, display_names[name]))
-              .join(", ")}
+        <Name>
+          {count === 0
+            ? t`nobody`
+            : first
+                .slice(0, NAMED)
+                .map((name) => inFull(name, display_names[name]))
+                .join(", ")}
+        </Name>
         {count > NAMED && " " + plural(count - NAMED, { other: "and # more" })}
       </Text>
     ),

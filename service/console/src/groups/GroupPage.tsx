@@ -7,6 +7,7 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 import { api, type Tagged } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
@@ -127,9 +128,9 @@ function ItsPolicies({ name }: { name: string }) {
         {found.data.map((policy) => (
           <List.Item key={policy.name} className="name">
             <AnchorLink to="/policies/of/$name" params={{ name: policy.name }} inherit underline="always">
-              {policy.name}
+              <Name>{policy.name}</Name>
             </AnchorLink>
-            : {policy.resources.join(", ")}
+            <Name>{`: ${policy.resources.join(", ")}`}</Name>
           </List.Item>
         ))}
       </List>

@@ -11,8 +11,8 @@ import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { AnchorLink } from "../shared/links";
 import { useNow } from "../shared/useNow";
-import { age, rate } from "../shared/words";
-import { layout, partsOf, type Column, type Named, type Spot } from "./layout";
+import { age, partsOf, rate } from "../shared/words";
+import { layout, type Column, type Named, type Spot } from "./layout";
 
 const ICONS = { device: IconDeviceLaptop, gateway: IconServer2, resource: IconWorld };
 const PLACE: Record<Column, number> = { device: 0, gateway: 0.5, resource: 1 };

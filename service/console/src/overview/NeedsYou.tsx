@@ -7,6 +7,7 @@ import { useQuery } from "@tanstack/react-query";
 import { isZone } from "../dns/records";
 import { useDns, useGateways } from "../live/live";
 import { controllerQuery } from "../settings/queries";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { useNow } from "../shared/useNow";
 import { deniedSince, needsOf, type Need } from "./needs";
@@ -73,7 +74,7 @@ function Line({ need: { words, isUrgent, to } }: { need: Need }) {
           <Icon size={16} />
         </ThemeIcon>
         <Text size="sm" flex={1} className="name">
-          {words}
+          <Name>{words}</Name>
         </Text>
         <IconChevronRight size={16} aria-hidden />
       </Group>

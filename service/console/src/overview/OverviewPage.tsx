@@ -9,6 +9,7 @@ import { useMemo } from "react";
 import { useGateways, useLink, useTraffic, useTunnels } from "../live/live";
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
+import { Name } from "../shared/Name";
 import { PageHead } from "../shared/PageHead";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { Wizard } from "../wizard/Wizard";
@@ -113,7 +114,7 @@ function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: 
       >
         {lossWords(lossOf(name, tunnels)) || t`The gateway had no open tunnels.`}
         <Text size="xs" className="name phrase">
-          {reason}
+          <Name>{reason}</Name>
         </Text>
       </Alert>
     ));

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Gateway, Tunnel } from "../live/live";
 import { mayWrite } from "../session/permission";
 import { age, closes, rate } from "../shared/words";
-import { layout, partsOf } from "./layout";
+import { layout } from "./layout";
 import { lossOf, lossWords } from "./losses";
 
 function tunnel(device: string, gateway: string, resource: string, minute = 0): Tunnel {
@@ -22,12 +22,6 @@ function tunnel(device: string, gateway: string, resource: string, minute = 0): 
 
 const gateway = (name: string, more: Partial<Gateway> = {}) =>
   ({ name, state: "online", reason: "", draining_since: null, tunnels: 0, ...more }) as Gateway;
-
-test("a name has its parts, whatever separates them", () => {
-  expect(partsOf("gw-berlin.corp.example")).toEqual(["gw-", "berlin.", "corp.", "example"]);
-  expect(partsOf("no open tunnel")).toEqual(["no ", "open ", "tunnel"]);
-  expect(partsOf("wiki")).toEqual(["wiki"]);
-});
 
 test("tunnels with the same ends share a line with their number", () => {
   const { spans } = layout(

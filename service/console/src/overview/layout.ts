@@ -117,9 +117,6 @@ export function layout(
   };
 }
 
-/** A name's parts, after which a line may break: "gw-", "berlin". */
-export const partsOf = (text: string): string[] => text.match(/[^.\s-]*[.\s-]+|[^.\s-]+$/g) ?? [];
-
 function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" | "column"> {
   const { name, state, reason, draining_since, tunnels } = gateway;
   const draining = draining_since !== null;

@@ -11,6 +11,7 @@ import { api } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ListPage } from "../shared/ListPage";
+import { Name } from "../shared/Name";
 import { calledBy, PersonName } from "../shared/PersonName";
 import { PEOPLE_PAGES, PageSwitch } from "../shared/PageSwitch";
 import { TimeSince } from "../shared/TimeSince";
@@ -77,7 +78,7 @@ const columns = (): Column<Invitation>[] => [
     sort: "invited_by",
     cell: ({ invited_by }) => (
       <Text size="sm" className="name">
-        {invited_by ?? t`unknown`}
+        <Name>{invited_by ?? t`unknown`}</Name>
       </Text>
     ),
   },

@@ -6,6 +6,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
 import { PEOPLE_PAGES, PageSwitch } from "../shared/PageSwitch";
@@ -82,7 +83,7 @@ const columns = (): Column<Person>[] => [
           <PersonName user={name} displayName={display_name} />
         </AnchorLink>
         <Text size="xs" c="dimmed" className="name">
-          {email}
+          <Name>{email}</Name>
         </Text>
       </Stack>
     ),

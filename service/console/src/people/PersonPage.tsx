@@ -8,6 +8,7 @@ import { useState } from "react";
 
 import type { Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { useReturn } from "../shared/lists";
 import { DeleteButton } from "../shared/DeleteButton";
 import { LoadedPage } from "../shared/LoadedPage";
@@ -44,8 +45,7 @@ function Details({ found }: { found: Tagged<Person> }) {
         title={calledBy(name, display_name)}
         about={
           <Text inherit className="name">
-            {display_name !== null && `${name} · `}
-            {email}
+            <Name>{[...(display_name !== null ? [name] : []), email].join(" · ")}</Name>
           </Text>
         }
       >

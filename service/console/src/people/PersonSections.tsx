@@ -9,6 +9,7 @@ import { Grants } from "../access/Grants";
 import { questionOf } from "../activity/lines";
 import { StateBadge } from "../devices/StateBadge";
 import { devicesQuery, type Device, type DeviceOrder } from "../devices/queries";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { whyWith } from "../shared/LastDenied";
 import { RowList, type Column } from "../shared/RowList";
@@ -80,7 +81,7 @@ export function PersonDenials({ name }: { name: string }) {
           return (
             <Group key={`${chain}/${seq}`} component="li" gap="md" align="baseline" wrap="nowrap">
               <Text size="sm" className="name measure" flex={1}>
-                {whyWith(asked, why && (line.names[why] ?? why))}{" "}
+                <Name>{whyWith(asked, why && (line.names[why] ?? why))}</Name>{" "}
                 {question && (
                   <AnchorLink to="/access" search={question} inherit underline="always">
                     <Trans>Check access</Trans>
@@ -126,7 +127,7 @@ const deviceColumns = (): Column<Device>[] => [
     sort: "name",
     cell: ({ name, user }) => (
       <AnchorLink to="/devices" search={{ q: name, user }} size="sm" className="name">
-        {name}
+        <Name>{name}</Name>
       </AnchorLink>
     ),
   },
@@ -151,7 +152,7 @@ const reachColumns = (user: string): Column<Reached>[] => [
     sort: "fqdn",
     cell: ({ resource, display_name }) => (
       <AnchorLink to="/resources/of/$name" params={{ name: resource }} size="sm" className="name">
-        {display_name}
+        <Name>{display_name}</Name>
       </AnchorLink>
     ),
   },

@@ -8,6 +8,7 @@ import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
 import { ListPage } from "../shared/ListPage";
+import { Name } from "../shared/Name";
 import { PersonName } from "../shared/PersonName";
 import { PageSwitch, POLICY_PAGES } from "../shared/PageSwitch";
 import { AnchorLink, ButtonLink } from "../shared/links";
@@ -117,7 +118,7 @@ const columns = (onDelete: OnDelete): Column<Policy>[] => [
             size="sm"
             className="name"
           >
-            {policy.name}
+            <Name>{policy.name}</Name>
           </AnchorLink>
           {!policy.enabled && (
             <Badge size="sm" color="gray" variant="light" tt="none">
@@ -149,7 +150,7 @@ const columns = (onDelete: OnDelete): Column<Policy>[] => [
     title: msg`Resources`,
     cell: ({ resources }) => (
       <Text size="sm" className="name" lineClamp={2}>
-        {resources.join(", ")}
+        <Name>{resources.join(", ")}</Name>
       </Text>
     ),
   },
@@ -158,7 +159,7 @@ const columns = (onDelete: OnDelete): Column<Policy>[] => [
     from: "sm",
     cell: ({ conditions }) => (
       <Text size="sm" c="dimmed" className="name" lineClamp={2}>
-        {inWords(conditions).join("; ") || t`always`}
+        <Name>{inWords(conditions).join("; ") || t`always`}</Name>
       </Text>
     ),
   },

@@ -8,6 +8,7 @@ import { stateOf } from "../gateways/state";
 import { useGateways, useTunnelsBy, type Gateway, type Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import type { Column } from "../shared/RowList";
 import { ListPage } from "../shared/ListPage";
@@ -76,7 +77,7 @@ function columns(
       cell: ({ name, display_name, targets }) => (
         <Stack gap={0}>
           <AnchorLink to="/resources/of/$name" params={{ name }} fw={600} className="name" c="bright">
-            {display_name}
+            <Name>{display_name}</Name>
           </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
             {targets.slice(0, 2).map(shown).join(" · ")}
@@ -117,7 +118,7 @@ function columns(
       sort: "owner",
       cell: ({ owner }) => (
         <Text size="sm" className="name">
-          {owner}
+          <Name>{owner}</Name>
         </Text>
       ),
     },

@@ -10,6 +10,7 @@ import type { paths } from "../api/schema";
 import { COLOURS, isZone, recordWords, STATE_NAMES } from "../dns/records";
 import { useDns, type DnsRow, type Published } from "../live/live";
 import { say } from "../locale/language";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { pages, type OrderOf } from "../shared/pages";
 import { PersonName } from "../shared/PersonName";
@@ -44,7 +45,7 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
                   {say(STATE_NAMES[state])}
                 </Badge>
                 <Text size="sm" className="name">
-                  {recordWords({ type, zone }, zones)}
+                  <Name>{recordWords({ type, zone }, zones)}</Name>
                 </Text>
                 <Text span size="sm" c="dimmed">
                   <Trans>
@@ -54,7 +55,7 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
               </Group>
               {message !== null && (
                 <Text size="sm" c="dimmed" className="name">
-                  {message} {remedy}
+                  <Name>{[message, remedy].filter(Boolean).join(" ")}</Name>
                 </Text>
               )}
             </li>

@@ -9,6 +9,7 @@ import { useState } from "react";
 import { api } from "../api/client";
 import { sessionQuery } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
+import { Name } from "../shared/Name";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { day, sayRole, timeOfDay } from "../shared/words";
@@ -170,10 +171,10 @@ function AtProvider() {
             <Table.Tr key={id}>
               <Table.Td className="name">
                 <Text size="sm" fw={600}>
-                  {subject}
+                  <Name>{subject}</Name>
                 </Text>
                 <Text size="xs" c="dimmed">
-                  {issuer}
+                  <Name>{issuer}</Name>
                 </Text>
               </Table.Td>
               <Table.Td>
@@ -227,7 +228,7 @@ function MadeByYou() {
             <Table.Tr key={id}>
               <Table.Td className="name">
                 <Text size="sm" fw={600}>
-                  {what}
+                  <Name>{what}</Name>
                 </Text>
                 <Text size="xs" c="dimmed">
                   {about}

@@ -12,6 +12,7 @@ import { sessionQuery, useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ConflictDialog } from "../shared/ConflictDialog";
 import { NoMatch } from "../shared/EmptyList";
+import { Name } from "../shared/Name";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { RowList, type Column } from "../shared/RowList";
@@ -86,7 +87,7 @@ const COLUMNS: Column<Administrator>[] = [
     sort: "name",
     cell: ({ name }) => (
       <Text size="sm" fw={600} className="name">
-        {name}
+        <Name>{name}</Name>
       </Text>
     ),
   },

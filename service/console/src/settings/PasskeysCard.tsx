@@ -10,6 +10,7 @@ import { api } from "../api/client";
 import { addPasskey, canUsePasskeys, isBrokenOff } from "../session/passkey";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { FormDialog } from "../shared/FormDialog";
+import { Name } from "../shared/Name";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { SettingsCard } from "./SettingsCard";
@@ -45,7 +46,7 @@ export function PasskeysCard() {
               <Table.Tr key={passkey.id}>
                 <Table.Td className="name">
                   <Text size="sm" fw={600}>
-                    {passkey.name}
+                    <Name>{passkey.name}</Name>
                   </Text>
                 </Table.Td>
                 <Table.Td>

@@ -13,6 +13,7 @@ import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { Dialog } from "../shared/Dialog";
 import { EmptyList, NoMatch } from "../shared/EmptyList";
 import { FormDialog } from "../shared/FormDialog";
+import { Name } from "../shared/Name";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
 import { SettingsCard } from "./SettingsCard";
@@ -96,10 +97,10 @@ const COLUMNS: Column<Token>[] = [
     cell: ({ name, created_by }) => (
       <>
         <Text size="sm" fw={600} className="name">
-          {name}
+          <Name>{name}</Name>
         </Text>
         <Text size="xs" c="dimmed" className="name">
-          <Trans>by {created_by}</Trans>
+          <Name>{t`by ${created_by}`}</Name>
         </Text>
       </>
     ),

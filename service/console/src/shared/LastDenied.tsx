@@ -4,6 +4,7 @@ import { Text } from "@mantine/core";
 
 import type { Schemas } from "../api/client";
 import { useNow } from "./useNow";
+import { Name } from "./Name";
 import { ago } from "./words";
 
 /** Why, with the name that was asked for, unless the reason has it. `name`: null if no name was asked for. */
@@ -25,7 +26,7 @@ export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | u
   return (
     <div>
       <Text size="sm" className="name" lineClamp={3} title={why}>
-        {why}
+        <Name>{why}</Name>
       </Text>
       <Text size="xs" c="dimmed">
         {ago(Date.parse(denied.at), now)}

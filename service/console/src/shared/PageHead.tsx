@@ -2,6 +2,8 @@ import { Group, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
+import { Name } from "./Name";
+
 export function PageHead({
   title,
   about,
@@ -19,7 +21,7 @@ export function PageHead({
     <Group justify="space-between" align="flex-start" mb="lg" gap="md" className={isWide ? "wide" : "list"}>
       <Stack gap={2} maw={720} miw={0}>
         <Title order={1} size="h2" className="name">
-          {title}
+          <Name>{title}</Name>
         </Title>
         {about !== undefined && (
           <Text c="dimmed" size="sm" component="div" className="measure">

@@ -1,13 +1,22 @@
 import { Text } from "@mantine/core";
 
+import { Name } from "./Name";
+
 /** A person as people write the name; the login name stands beside it. */
 export function PersonName({ user, displayName }: { user: string; displayName: string | null }) {
-  if (displayName === null) return <bdi className="name">{user}</bdi>;
+  if (displayName === null)
+    return (
+      <bdi className="name">
+        <Name>{user}</Name>
+      </bdi>
+    );
   return (
     <>
-      <bdi className="name">{displayName}</bdi>{" "}
+      <bdi className="name">
+        <Name>{displayName}</Name>
+      </bdi>{" "}
       <Text span inherit c="dimmed" fw={400} className="name">
-        ({user})
+        <Name>{`(${user})`}</Name>
       </Text>
     </>
   );

@@ -14,6 +14,9 @@ export const either = (names: readonly string[]): string =>
 /** "a, b and c". */
 export const both = (names: readonly string[]): string => new Intl.ListFormat(locales()).format(names);
 
+/** A name's parts, after which a line may break: "gw-", "berlin". */
+export const partsOf = (text: string): string[] => text.match(/[^.@\s-]*[.@\s-]+|[^.@\s-]+$/g) ?? [];
+
 /** "3 h ago". `at` and `now` in milliseconds. */
 export function ago(at: number, now: number): string {
   const time = age(at, now);
@@ -77,6 +80,13 @@ export function rate(bytes: number): string {
 /** "3 Dec 2026", in local time and in the page's language. */
 export const day = (at: string): string =>
   new Date(at).toLocaleDateString(locales(), { dateStyle: "medium" });
+
+/** "Thu, 3 Dec 2026": a day such as 2026-12-03 in local time. Empty for any other text. */
+export function dayInFull(date: string): string {
+  const at = new Date(`${date}T00:00`);
+  const parts = { weekday: "short", day: "numeric", month: "short", year: "numeric" } as const;
+  return Number.isNaN(at.getTime()) ? "" : at.toLocaleDateString(locales(), parts);
+}
 
 /** "today", "yesterday", "12 days ago". `on` is a day in UTC, such as 2026-12-03; `now` in milliseconds. */
 export function daysAgo(on: string, now: number): string {

@@ -7,6 +7,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
 import { ListPage } from "../shared/ListPage";
+import { Name } from "../shared/Name";
 import { PageSwitch } from "../shared/PageSwitch";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { TimeSince } from "../shared/TimeSince";
@@ -57,10 +58,10 @@ const COLUMNS: Column<SiteTunnel>[] = [
     cell: ({ name, ends }) => (
       <Stack gap={0}>
         <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={600} className="name" c="bright">
-          {name}
+          <Name>{name}</Name>
         </AnchorLink>
         <Text size="xs" c="dimmed" className="name">
-          {ends.map(({ gateway }) => gateway).join(" ↔ ")}
+          <Name>{ends.map(({ gateway }) => gateway).join(" ↔ ")}</Name>
         </Text>
       </Stack>
     ),
@@ -77,7 +78,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
           </Badge>
           {tunnel.reason !== "" && (
             <Text size="xs" c="dimmed" mt={2} className="name phrase">
-              {tunnel.reason}
+              <Name>{tunnel.reason}</Name>
             </Text>
           )}
         </>
@@ -91,7 +92,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
       <Stack gap={2}>
         {ends.map((end) => (
           <Text key={end.gateway} size="sm" className="name">
-            {behind(end)}
+            <Name>{behind(end)}</Name>
           </Text>
         ))}
       </Stack>

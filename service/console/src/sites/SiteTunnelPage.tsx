@@ -8,6 +8,7 @@ import { useParams } from "@tanstack/react-router";
 import { api, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { useReturn } from "../shared/lists";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { DeleteButton } from "../shared/DeleteButton";
@@ -104,7 +105,7 @@ function EndCard({
       <Group justify="space-between" wrap="nowrap" mb="xs">
         <Stack gap={0} miw={0}>
           <AnchorLink to="/gateways/of/$name" params={{ name: gateway }} fw={600} c="bright" className="name">
-            {gateway}
+            <Name>{gateway}</Name>
           </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
             {address}

@@ -6,6 +6,7 @@ import { useState } from "react";
 import type { Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
+import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { LiveList, type Column } from "../shared/RowList";
 import { useNow } from "../shared/useNow";
@@ -55,10 +56,12 @@ const columns = (withGateway: boolean): Column<Tunnel>[] => [
     cell: (tunnel) => (
       <Text size="sm" className="name">
         <AnchorLink to="/people/of/$name" params={{ name: tunnel.user }} inherit>
-          <bdi>{calledBy(tunnel)}</bdi>
+          <bdi>
+            <Name>{calledBy(tunnel)}</Name>
+          </bdi>
         </AnchorLink>{" "}
         <Text span c="dimmed" inherit>
-          <Trans>on {tunnel.device}</Trans>
+          <Name>{t`on ${tunnel.device}`}</Name>
         </Text>
       </Text>
     ),
@@ -69,7 +72,7 @@ const columns = (withGateway: boolean): Column<Tunnel>[] => [
     compare: (a, b) => a.display_name.localeCompare(b.display_name),
     cell: (tunnel) => (
       <Text size="sm" className="name" component="div">
-        {tunnel.display_name}{" "}
+        <Name>{tunnel.display_name}</Name>{" "}
         {tunnel.legacy && (
           <Badge color="red" size="xs" variant="light">
             {tunnel.suite}
@@ -151,7 +154,7 @@ const closeColumn = (): Column<Tunnel> => ({
 function Via({ tunnel: { gateway, moved_from } }: { tunnel: Tunnel }) {
   return (
     <>
-      {gateway}
+      <Name>{gateway}</Name>
       {moved_from !== null && (
         <Text span c="dimmed" inherit>
           {" " + t`from ${moved_from}`}
