@@ -139,12 +139,7 @@ export function AccessCheckPage() {
           <TextInput
             type="datetime-local"
             label={t`Time`}
-            description={
-              form.values.at === ""
-                ? history.data && t`Empty: now. Kept since ${day(history.data.since)}`
-                : // The browser writes the field as its own settings say, in whichever language the page is.
-                  moment(form.values.at)
-            }
+            description={history.data && timeHint(form.values.at, history.data.since)}
             inputWrapperOrder={["label", "input", "description", "error"]}
             w={215}
             {...form.getInputProps("at")}
@@ -186,6 +181,12 @@ export function AccessCheckPage() {
       ))}
     </Stack>
   );
+}
+
+/** The browser writes the field as its own settings say, in whichever language the page is. */
+function timeHint(at: string, since: string): string {
+  if (at === "") return t`Empty: now. Kept since ${day(since)}`;
+  return t`${moment(at)}. Kept since ${day(since)}`;
 }
 
 /** A time as a field of the kind `datetime-local` has it: to the minute, in local time. */
