@@ -1,10 +1,10 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, List, Progress, Stack, Text } from "@mantine/core";
+import { Button, List, Progress, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { Loading } from "../shared/Loading";
 import { calledBy } from "../shared/PersonName";
 import { ProblemNote } from "../shared/ProblemNote";
@@ -69,7 +69,7 @@ function ApproveAllDialog({
             <Progress value={(100 * done) / count} aria-label={t`Devices approved`} />
           </div>
         )}
-        <Group justify="flex-end" wrap="wrap-reverse">
+        <DialogButtons>
           <Button variant="default" onClick={onClose} data-autofocus>
             <Trans>Cancel</Trans>
           </Button>
@@ -82,7 +82,7 @@ function ApproveAllDialog({
               ? t`Approve`
               : plural(count, { one: "Approve # device", other: "Approve # devices" })}
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </Dialog>
   );

@@ -1,11 +1,11 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Code, Group, List, Stack, Text } from "@mantine/core";
+import { Button, Code, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { useTunnelsBy } from "../live/live";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { calledBy } from "../shared/PersonName";
@@ -50,14 +50,14 @@ export function DeviceAuthenticatorDialog({
             </List.Item>
           </List>
           {replace.error && <ProblemNote error={replace.error} />}
-          <Group justify="flex-end">
+          <DialogButtons>
             <Button variant="default" onClick={onClose}>
               <Trans>Cancel</Trans>
             </Button>
             <Button color="red" onClick={() => replace.mutate()} loading={replace.isPending}>
               <Trans>Replace it</Trans>
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       ) : (
         <Stack>
@@ -69,11 +69,11 @@ export function DeviceAuthenticatorDialog({
           <Text size="sm" c="dimmed">
             <Trans>Both are shown only once.</Trans>
           </Text>
-          <Group justify="flex-end">
+          <DialogButtons>
             <Button onClick={onClose}>
               <Trans>Done</Trans>
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       )}
     </Dialog>

@@ -1,11 +1,11 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Code, Group, Stack, Text } from "@mantine/core";
+import { Button, Code, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 
 /** Each call makes a bundle with new keys, so the call waits until the person asks for the download. */
@@ -58,7 +58,7 @@ export function BundleDialog({
           </Text>
         )}
         {make.error && <ProblemNote error={make.error} />}
-        <Group justify="flex-end">
+        <DialogButtons>
           <Button variant="default" onClick={onClose}>
             {make.isSuccess ? t`Done` : t`Later`}
           </Button>
@@ -71,7 +71,7 @@ export function BundleDialog({
               <Trans>Download</Trans>
             </Button>
           )}
-        </Group>
+        </DialogButtons>
       </Stack>
     </Dialog>
   );

@@ -9,7 +9,7 @@ import { useState } from "react";
 import { api, body, type Schemas } from "../api/client";
 import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ButtonLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 import { SecretPanel } from "../shared/SecretPanel";
@@ -46,14 +46,14 @@ export function InviteDialog({
             </Trans>
           </Text>
           {invite.error && <ProblemNote error={invite.error} />}
-          <Group justify="flex-end">
+          <DialogButtons>
             <Button variant="default" onClick={onClose}>
               <Trans>Later</Trans>
             </Button>
             <Button onClick={() => invite.mutate()} loading={invite.isPending}>
               <Trans>Make a link</Trans>
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       ) : (
         <Made name={name} invitation={invitation} onClose={onClose} />
@@ -103,11 +103,11 @@ function Made({
       {device === null ? (
         <SecretPanel label={t`Invitation`} value={link} about={t`Valid until ${until}.`} onClose={onClose} />
       ) : (
-        <Group justify="flex-end">
+        <DialogButtons>
           <Button onClick={onClose}>
             <Trans>Done</Trans>
           </Button>
-        </Group>
+        </DialogButtons>
       )}
     </Stack>
   );

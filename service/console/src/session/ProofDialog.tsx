@@ -1,13 +1,13 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Divider, Group, Stack, Text } from "@mantine/core";
+import { Button, Divider, Stack, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconFingerprint } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { NO_PROOF, ProofFields, typed, type Proof } from "../settings/ProofFields";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { canUsePasskeys, isBrokenOff, proveByPasskey } from "./passkey";
 import { enter, type Session } from "./session";
@@ -46,14 +46,14 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
             <Stack>
               <ProofFields form={form} />
               {byCode.error && <ProblemNote error={byCode.error} />}
-              <Group justify="flex-end">
+              <DialogButtons>
                 <Button variant="default" onClick={() => onEnd(false)}>
                   <Trans>Cancel</Trans>
                 </Button>
                 <Button type="submit" loading={byCode.isPending}>
                   <Trans>Continue</Trans>
                 </Button>
-              </Group>
+              </DialogButtons>
             </Stack>
           </form>
         )}

@@ -1,12 +1,12 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Radio, Stack, Text } from "@mantine/core";
+import { Button, Radio, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { say } from "../locale/language";
 import { api, body } from "../api/client";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { invitationsQuery, type Role } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
@@ -41,14 +41,14 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
             <Trans>Give the link to that person alone: its first user gets the account.</Trans>
           </Text>
           {invite.error && <ProblemNote error={invite.error} />}
-          <Group justify="flex-end">
+          <DialogButtons>
             <Button variant="default" onClick={onClose}>
               <Trans>Cancel</Trans>
             </Button>
             <Button onClick={() => invite.mutate()} loading={invite.isPending}>
               <Trans>Make a link</Trans>
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       )}
     </Dialog>

@@ -1,12 +1,12 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { RecoveryCodes } from "../session/RecoveryCodes";
 import { sessionQuery } from "../session/session";
-import { Dialog } from "../shared/Dialog";
+import { Dialog, DialogButtons } from "../shared/Dialog";
 import { FormDialog } from "../shared/FormDialog";
 import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
 
@@ -39,11 +39,11 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
     <Dialog opened onClose={onClose} title={t`Your recovery codes`}>
       <Stack>
         <RecoveryCodes name={name} codes={make.data.codes} />
-        <Group justify="flex-end">
+        <DialogButtons>
           <Button onClick={onClose}>
             <Trans>I have saved them</Trans>
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </Dialog>
   );

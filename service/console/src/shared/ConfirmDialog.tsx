@@ -1,9 +1,9 @@
 import { t } from "@lingui/core/macro";
-import { Button, Group, Stack } from "@mantine/core";
+import { Button, Stack } from "@mantine/core";
 import type { UseMutationResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import { Dialog } from "./Dialog";
+import { Dialog, DialogButtons } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
 /** Shows an act's effect and asks for confirmation. The buttons name what they do; the act's is red where something is cut. */
@@ -31,7 +31,7 @@ export function ConfirmDialog({
       <Stack>
         {children}
         {mutation.error && <ProblemNote error={mutation.error} />}
-        <Group justify="flex-end" wrap="wrap-reverse">
+        <DialogButtons>
           <Button variant="default" onClick={onClose} data-autofocus>
             {keep}
           </Button>
@@ -44,7 +44,7 @@ export function ConfirmDialog({
           >
             <span className="ellipsis">{act}</span>
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </Dialog>
   );

@@ -1,8 +1,8 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { Button, Stack, Table, Text } from "@mantine/core";
 
-import { Dialog } from "./Dialog";
+import { Dialog, DialogButtons } from "./Dialog";
 import { differences } from "./differences";
 
 /** Shows the person's and the other administrator's version of a row, and asks which one to keep. */
@@ -59,14 +59,14 @@ export function ConflictDialog({
             ))}
           </Table.Tbody>
         </Table>
-        <Group justify="flex-end">
+        <DialogButtons>
           <Button variant="default" onClick={onTheirs}>
             <Trans>Keep theirs</Trans>
           </Button>
           <Button onClick={onMine}>
             <Trans>Save mine</Trans>
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </Dialog>
   );

@@ -28,7 +28,7 @@ export function Dialog({
       <Modal.Content>
         <Modal.Body pt="md">
           <Group justify="space-between" align="flex-start" wrap="nowrap" mb="md">
-            <Modal.Title fw={600} className="name">
+            <Modal.Title fw={600} lh={1.4} pt={4} className="name">
               {title}
             </Modal.Title>
             <CloseButton aria-label={t`Close`} onClick={onClose} />
@@ -37,5 +37,14 @@ export function Dialog({
         </Modal.Body>
       </Modal.Content>
     </Modal.Root>
+  );
+}
+
+/** A dialog's buttons, the act last. On a phone they fill the width, in one row or above each other. */
+export function DialogButtons({ children }: { children: ReactNode }) {
+  return (
+    <Group justify="flex-end" wrap="wrap-reverse" className="dialog-buttons">
+      {children}
+    </Group>
   );
 }

@@ -1,11 +1,11 @@
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack } from "@mantine/core";
+import { Button, Stack } from "@mantine/core";
 import { useForm, type UseFormReturnType } from "@mantine/form";
 import type { UseMutationResult } from "@tanstack/react-query";
 import { useEffect, type ReactNode } from "react";
 
 import { byField, problemOf } from "../api/problem";
-import { Dialog } from "./Dialog";
+import { Dialog, DialogButtons } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
 /** A dialog with a form, whose faults are shown beside their fields. */
@@ -38,14 +38,14 @@ export function FormDialog<Form extends Record<string, unknown>>({
         <Stack>
           {children(form)}
           {placed?.rest && <ProblemNote error={error} />}
-          <Group justify="flex-end" wrap="wrap-reverse">
+          <DialogButtons>
             <Button variant="default" onClick={onClose}>
               <Trans>Cancel</Trans>
             </Button>
             <Button type="submit" loading={isPending}>
               {act}
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       </form>
     </Dialog>

@@ -1,7 +1,8 @@
 import { Trans } from "@lingui/react/macro";
-import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Stack, Text, TextInput } from "@mantine/core";
 
 import { CopyText } from "./CopyText";
+import { DialogButtons } from "./Dialog";
 import { useUnsaved } from "./useUnsaved";
 
 /** A secret that the controller does not keep. */
@@ -29,12 +30,12 @@ export function SecretPanel({
       <Text size="sm" c="dimmed">
         {about} <Trans>It is shown only once.</Trans>
       </Text>
-      <Group justify="flex-end">
+      <DialogButtons>
         <CopyText value={value} />
         <Button variant="default" onClick={onClose}>
           <Trans>Done</Trans>
         </Button>
-      </Group>
+      </DialogButtons>
     </Stack>
   );
 }
