@@ -35,17 +35,20 @@ export function GatewayPage() {
   const gateway = rows.get(name);
   if (gateway === undefined)
     return (
-      <EmptyList
-        icon={<IconServerOff />}
-        title={t`There is no such gateway`}
-        action={
-          <ButtonLink to="/gateways" variant="default">
-            <Trans>Open Gateways</Trans>
-          </ButtonLink>
-        }
-      >
-        <Trans>It may have been deleted.</Trans>
-      </EmptyList>
+      <>
+        <PageHead title={name} />
+        <EmptyList
+          icon={<IconServerOff />}
+          title={t`There is no such gateway`}
+          action={
+            <ButtonLink to="/gateways" variant="default">
+              <Trans>Open Gateways</Trans>
+            </ButtonLink>
+          }
+        >
+          <Trans>It may have been deleted.</Trans>
+        </EmptyList>
+      </>
     );
   return <GatewayDetails gateway={gateway} />;
 }

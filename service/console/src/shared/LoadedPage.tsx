@@ -5,6 +5,7 @@ import { Stack } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
+import { PageHead } from "./PageHead";
 import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
@@ -39,6 +40,7 @@ export function LoadedPage<Row>({
   if (query.isError)
     return (
       <Stack align="flex-start">
+        <PageHead title={name} />
         <ProblemNote error={query.error} />
         <ButtonLink to={list} variant="default">
           <Trans>Open {title}</Trans>
