@@ -6,19 +6,24 @@ import { ProblemError } from "../api/problem";
 import { ButtonLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 
+/** As Chromium and Firefox say it, and as Safari does. */
+const NOT_LOADED = /dynamically imported module|importing a module/i;
+
 export function ErrorPage({ error }: { error: unknown }) {
   const router = useRouter();
+  // The router would not load the view again.
+  const isLost = error instanceof Error && NOT_LOADED.test(error.message);
   return (
     <Stack align="flex-start" p="xl" maw={640}>
       <Title size="h2">
         <Trans>This view could not be shown</Trans>
       </Title>
-      {error instanceof ProblemError ? (
+      {isLost || error instanceof ProblemError ? (
         <ProblemNote error={error} />
       ) : (
-        <Text>{error instanceof Error ? error.message : String(error)}</Text>
+        <Text className="name">{error instanceof Error ? error.message : String(error)}</Text>
       )}
-      <Button onClick={() => void router.invalidate()}>
+      <Button onClick={() => (isLost ? window.location.reload() : void router.invalidate())}>
         <Trans>Try again</Trans>
       </Button>
     </Stack>
