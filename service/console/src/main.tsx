@@ -13,7 +13,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 
-import { problemOf } from "./api/problem";
+import { ProblemError } from "./api/problem";
 import { lookAhead } from "./live/ahead";
 import { speak } from "./locale/language";
 import { createConsole } from "./router";
@@ -31,7 +31,7 @@ const queries = new QueryClient({
     queries: {
       staleTime: 10_000,
       // A refusal stays a refusal; only an unreachable controller is asked again.
-      retry: (count, error) => problemOf(error).status === 0 && count < 2,
+      retry: (count, error) => !(error instanceof ProblemError) && count < 2,
     },
   },
 });

@@ -6,11 +6,14 @@ import {
   Alert,
   AppShell,
   Burger,
+  Button,
   Center,
   Group,
   Image,
   Kbd,
+  Stack,
   Text,
+  Title,
   UnstyledButton,
   useMantineColorScheme,
   useComputedColorScheme,
@@ -44,8 +47,14 @@ export function Frame({ children = <Outlet /> }: { children?: ReactNode }) {
   if (session.data) return <Framed session={session.data}>{children}</Framed>;
   if (session.isError)
     return (
-      <Center h="100vh" p="md">
-        <ProblemNote error={session.error} />
+      <Center component="main" mih="100vh" p="md">
+        <Stack align="flex-start" maw={480}>
+          <Title size="h2">Culvert</Title>
+          <ProblemNote error={session.error} />
+          <Button onClick={() => void session.refetch()} loading={session.isFetching}>
+            <Trans>Try again</Trans>
+          </Button>
+        </Stack>
       </Center>
     );
   return (
