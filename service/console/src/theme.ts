@@ -47,7 +47,10 @@ const NOTE = "var(--mantine-color-dimmed)";
 const IN_MAIN = { portalProps: { target: "main" } };
 /** The list itself scrolls: a scrolling box around it would need the focus, which the field keeps. */
 const CHOICES = {
-  defaultProps: { withScrollArea: false, styles: { options: { maxHeight: 220, overflowY: "auto" } } },
+  defaultProps: {
+    withScrollArea: false,
+    styles: { options: { maxHeight: 220, overflowY: "auto" }, option: { overflowWrap: "anywhere" } },
+  },
 };
 
 export const theme = createTheme({
@@ -78,6 +81,12 @@ export const theme = createTheme({
     MultiSelect: CHOICES,
     Select: CHOICES,
     TagsInput: CHOICES,
+    // A list has a row, also where there is nothing to choose.
+    ComboboxEmpty: { defaultProps: { role: "option", "aria-disabled": true } },
+    // A long name takes two lines.
+    Pill: {
+      styles: { root: { height: "auto" }, label: { lineHeight: 1.4, paddingBlock: 2, whiteSpace: "normal" } },
+    },
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
     Button: Button.extend({
