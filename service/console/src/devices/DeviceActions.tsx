@@ -58,12 +58,14 @@ export function useApproval(onDone: () => void, name?: string, onEach?: (done: n
   });
 }
 
+/** On a phone the menu has it. */
 export function Approve({ device: { id, name, user } }: { device: Device }) {
   const approve = useApproval(() => undefined, name);
   return (
     <Button
       size="compact-sm"
       variant="default"
+      visibleFrom="sm"
       aria-label={t`Approve ${name} of ${user}`}
       loading={approve.isPending}
       onClick={() => approve.mutate([id])}
@@ -112,7 +114,7 @@ export function More({
             <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator")}>
               <Trans>Make a new authenticator</Trans>
             </Menu.Item>
-            {state === "unneeded" && (
+            {state !== "approved" && (
               <Menu.Item leftSection={<IconShieldCheck size={16} />} onClick={() => approve.mutate([id])}>
                 <Trans>Approve</Trans>
               </Menu.Item>

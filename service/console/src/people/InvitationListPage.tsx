@@ -76,6 +76,7 @@ const columns = (): Column<Invitation>[] => [
   {
     title: t`Sent by`,
     sort: "invited_by",
+    from: "sm",
     cell: ({ invited_by }) => (
       <Text size="sm" className="name">
         <Name>{invited_by ?? t`unknown`}</Name>
