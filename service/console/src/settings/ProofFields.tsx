@@ -9,7 +9,7 @@ export const NO_PROOF: Proof = { password: "", code: "" };
 /** Password and code, asked for again before a change to the account. */
 export function ProofFields<Form extends Proof>({
   form,
-  label = "Password",
+  label = t`Password`,
 }: {
   form: UseFormReturnType<Form>;
   label?: string;
