@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from culvert_proto.phrases import Phrase
+
 # UAX 9: embeddings, overrides, isolates; the three marks have the types of letters.
 _BIDI_TYPES = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 _BIDI_MARKS = frozenset("\u061c\u200e\u200f")
@@ -18,12 +20,14 @@ _NOT_IN_A_LINE = frozenset(("Cc", "Zl", "Zp", "Cs"))
 def check(text: str) -> str:
     """The text in Unicode's composed form (NFC), with single spaces. Raises ValueError with words for a form."""
     if any(unicodedata.category(one) in _NOT_IN_A_LINE for one in text):
-        raise ValueError("must be one line without control characters")
+        raise ValueError(Phrase("must be one line without control characters"))
     if any(map(_turns_text, text)):
-        raise ValueError("has an invisible character that turns the direction of text: type the name again")
+        raise ValueError(
+            Phrase("has an invisible character that turns the direction of text: type the name again")
+        )
     plain = unicodedata.normalize("NFC", " ".join(text.split()))
     if not any(map(_is_seen, plain)):
-        raise ValueError("must have a character that can be seen")
+        raise ValueError(Phrase("must have a character that can be seen"))
     return plain
 
 

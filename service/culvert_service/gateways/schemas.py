@@ -61,21 +61,23 @@ def _prefix(value: str) -> str:
     try:
         return str(ipaddress.IPv4Network(value))
     except ValueError as error:
-        raise _prefix_error(error, "192.0.2.7 or 192.0.2.0/24") from None
+        raise _prefix_error(error, "192.0.2.7", "192.0.2.0/24") from None
 
 
-def _prefix_error(error: ValueError, examples: str) -> ValueError:
+def _prefix_error(error: ValueError, address: str, prefix: str) -> ValueError:
     """The error of `ipaddress` in words for a person."""
     if "host bits" in str(error):
         return ValueError(Phrase("must begin with the network's first address, as 192.0.2.0/24 does"))
-    return ValueError(f"must be an address or a prefix such as {examples}")
+    return ValueError(
+        Phrase("must be an address or a prefix such as {address} or {prefix}", address=address, prefix=prefix)
+    )
 
 
 def _prefix6(value: str) -> str:
     try:
         network = ipaddress.IPv6Network(value)
     except ValueError as error:
-        raise _prefix_error(error, "2001:db8::7 or 2001:db8::/64") from None
+        raise _prefix_error(error, "2001:db8::7", "2001:db8::/64") from None
     if network.network_address.scope_id or network.overlaps(_MAPPED):
         raise ValueError(Phrase("must be an IPv6 prefix without a scope; IPv4 is written as IPv4"))
     return str(network)
