@@ -85,7 +85,10 @@ export const theme = createTheme({
     ComboboxEmpty: { defaultProps: { role: "option", "aria-disabled": true } },
     // A long name takes two lines.
     Pill: {
-      styles: { root: { height: "auto" }, label: { lineHeight: 1.4, paddingBlock: 2, whiteSpace: "normal" } },
+      styles: {
+        root: { width: "max-content", maxWidth: "100%", height: "auto", borderRadius: 12 },
+        label: { lineHeight: 1.4, paddingBlock: 2, whiteSpace: "normal" },
+      },
     },
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),

@@ -45,7 +45,10 @@ export function GatewayDeleteDialog({
         )}
         {sites !== "" && (
           <List.Item>
-            <Trans>It is an end of the site tunnels {sites}</Trans>
+            {plural(end_of.length, {
+              one: `It is an end of the site tunnel ${sites}`,
+              other: `It is an end of the site tunnels ${sites}`,
+            })}
           </List.Item>
         )}
         <List.Item>

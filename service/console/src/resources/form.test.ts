@@ -80,8 +80,8 @@ test("each target has a field for its faults", () => {
 test("two versions' differences leave out the server's own fields", () => {
   const mine = resourceOf({ ...formOf(WIKI), owner: "eve@corp.example", users: [] }, WIKI);
   expect(differences(mine, WIKI)).toEqual([
-    { field: "users", theirs: "alice", mine: "—" },
-    { field: "owner", theirs: "bob@corp.example", mine: "eve@corp.example" },
+    { field: "People", theirs: "alice", mine: "—" },
+    { field: "Owner", theirs: "bob@corp.example", mine: "eve@corp.example" },
   ]);
 });
 
@@ -89,7 +89,7 @@ test("of a field with parts, only the differing parts are shown", () => {
   const mine = { enabled: true, conditions: { code_max_age_seconds: 600, sources: ["10.0.0.0/8"] } };
   const theirs = { enabled: false, conditions: { code_max_age_seconds: null, sources: ["10.0.0.0/8"] } };
   expect(differences(mine, theirs)).toEqual([
-    { field: "enabled", theirs: "no", mine: "yes" },
-    { field: "conditions: code max age seconds", theirs: "—", mine: "600" },
+    { field: "In force", theirs: "no", mine: "yes" },
+    { field: "Conditions: code max age seconds", theirs: "—", mine: "600" },
   ]);
 });

@@ -1,6 +1,29 @@
 /** The differences between two changes of one row, made at the same time. Pure. */
 
-import { t } from "@lingui/core/macro";
+import { msg, t } from "@lingui/core/macro";
+
+import { say, type Text } from "../locale/language";
+
+// As the forms call them; a field without a name of its own is called as in the API.
+const FIELDS: Readonly<Record<string, Text>> = {
+  conditions: msg`Conditions`,
+  enabled: msg`In force`,
+  fqdn: msg`Name that people open`,
+  gateways: msg`Gateways`,
+  group: msg`Group`,
+  idle_seconds: msg`Idle time`,
+  members: msg`Members`,
+  name: msg`Name`,
+  owner: msg`Owner`,
+  rekey: msg`New keys after`,
+  resources: msg`Resources`,
+  suite: msg`Suite`,
+  targets: msg`Permitted addresses`,
+  user: msg`Person`,
+  users: msg`People`,
+  weights: msg`Weights of the gateways`,
+};
+
 export interface Difference {
   field: string;
   theirs: string;
@@ -21,7 +44,9 @@ function compared(path: string[], mine: unknown, theirs: unknown): Difference[] 
     return [...new Set([...Object.keys(mine), ...Object.keys(theirs)])].flatMap((part) =>
       compared([...path, part], valueAt(mine, part), valueAt(theirs, part)),
     );
-  return [{ field: path.map(spaced).join(": "), theirs: words(theirs), mine: words(mine) }];
+  const [first = "", ...further] = path;
+  const field = [say(FIELDS[first] ?? spaced(first)), ...further.map(spaced)].join(": ");
+  return [{ field, theirs: words(theirs), mine: words(mine) }];
 }
 
 const isObject = (value: unknown): value is object =>
