@@ -86,7 +86,7 @@ export const theme = createTheme({
     // A long name takes two lines.
     Pill: {
       styles: {
-        root: { width: "max-content", maxWidth: "100%", height: "auto", borderRadius: 12 },
+        root: { flex: "0 1 auto", height: "auto", borderRadius: 12 },
         label: { lineHeight: 1.4, paddingBlock: 2, whiteSpace: "normal" },
       },
     },
