@@ -133,6 +133,7 @@ function Lost() {
       color="orange"
       variant="light"
       mb="md"
+      className="list"
       icon={<IconPlugConnectedX />}
       title={t`The connection to the controller is lost`}
       role="status"

@@ -33,6 +33,7 @@ export function NoticeAlert({ name }: { name: string }) {
       color="yellow"
       variant="light"
       mb="md"
+      className="list"
       icon={<IconShieldExclamation />}
       title={t`Access to this controller has changed, or someone tried to get in`}
       role="status"

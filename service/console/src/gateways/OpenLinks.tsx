@@ -26,7 +26,7 @@ export function OpenLinks() {
   });
   if (data.length === 0) return null;
   return (
-    <Paper withBorder p="md" mt="md" component="section" aria-label={t`Links to join`}>
+    <Paper withBorder p="md" mt="md" className="list" component="section" aria-label={t`Links to join`}>
       <Title order={2} size="h5" mb="xs">
         <Trans>Links to join</Trans>
       </Title>

@@ -8,7 +8,14 @@ import { problemOf } from "../api/problem";
 export function ProblemNote({ error }: { error: unknown }) {
   const problem = problemOf(error);
   return (
-    <Alert color="red" variant="light" icon={<IconAlertTriangle />} title={problem.detail} role="alert">
+    <Alert
+      color="red"
+      variant="light"
+      className="list"
+      icon={<IconAlertTriangle />}
+      title={problem.detail}
+      role="alert"
+    >
       <Text size="sm">{problem.remedy}</Text>
     </Alert>
   );
