@@ -31,7 +31,7 @@ export function BundleDialog({
   });
   const commands = replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`;
   return (
-    <Dialog opened onClose={onClose} title={t`Bundle of ${name}`}>
+    <Dialog opened onClose={onClose} title={t`Bundle of ${name}`} size="lg">
       <Stack>
         <Text size="sm">
           <Trans>

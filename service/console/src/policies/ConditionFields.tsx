@@ -112,7 +112,7 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
                 type="time"
                 required
                 aria-label={t`From ${at + 1}`}
-                w={140}
+                w={128}
                 {...form.getInputProps(`windows.${at}.opens`)}
               />
               <Text size="sm">
@@ -122,7 +122,7 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
                 type="time"
                 required
                 aria-label={t`To ${at + 1}`}
-                w={140}
+                w={128}
                 {...form.getInputProps(`windows.${at}.closes`)}
               />
             </Group>
