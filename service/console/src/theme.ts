@@ -88,6 +88,8 @@ export const theme = createTheme({
       styles: {
         root: { flex: "0 1 auto", height: "auto", borderRadius: 12 },
         label: { lineHeight: 1.4, paddingBlock: 2, whiteSpace: "normal" },
+        // Without a width of its own, the cross's drawing widens the pill.
+        remove: { flex: "none", width: "2em" },
       },
     },
     // A word that is cut says nothing.
