@@ -165,7 +165,7 @@ plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
 
 docs: setup-test site ## Build the site of documentation into build/docs/site; check its links, anchors, commands and code
-screens: setup-test ## The pictures of the documentation, and each page of the console in each size and language, into build/screens
+screens: setup-test ## The pictures of the documentation, and each page, dialog and fault of the console in each size and language, into build/screens
 	$(ROOT) $(PYTEST) -m slow service/tests/test_console.py -k overview_and_the_lists_live
 	$(ROOT) env CULVERT_ALL_SCREENS=1 $(PYTEST) -m slow service/tests/test_console_screens.py
 	$(ROOT) env CULVERT_ALL_SCREENS=1 $(PYTEST) -m slow tray-ui/tests/test_screens.py
