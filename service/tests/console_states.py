@@ -13,7 +13,7 @@ from typing import Literal
 import polib
 
 _GERMAN = Path(__file__).resolve().parents[1] / "console/src/locale/de.po"
-# Where a word has several meanings, the one without a context stands last, and counts.
+# The message without a context stands last, and counts, if a word has several meanings.
 _IN_GERMAN = {
     entry.msgid: entry.msgstr
     for entry in sorted(polib.pofile(str(_GERMAN)), key=lambda entry: entry.msgctxt or "", reverse=True)

@@ -99,7 +99,7 @@ TOO_WIDE = """() => {
     .filter(([it, {left, right}]) => it.checkVisibility() && (left < 0 || right > innerWidth)).map(([it]) => it);
   return [...wide, ...outside].map(it => it.tagName + ' ' + (it.ariaLabel ?? it.firstElementChild?.ariaLabel ?? ''));
 }"""
-# Of a screen that shows the whole of a dialog, which takes 90 % of it at most.
+# The height of a screen that shows the whole of a dialog, which takes 90 % of it at most.
 HEIGHT = """() => Math.ceil(Math.max(0,
   ...[...document.querySelectorAll('[role=dialog]')].map(it => it.scrollHeight / 0.9)))"""
 # Lines of text beyond 75 characters (docs/design.md), and lists in which the eye loses the row.
@@ -168,7 +168,7 @@ class Visit:
     shown: Console
     language: str
     links: dict[str, str]
-    # Of the authenticator with which the administrator signs in.
+    # The secret of the authenticator with which the administrator signs in.
     secret: str = ""
 
     async def reach(self, it: State) -> None:
@@ -235,7 +235,7 @@ class Visit:
 
 
 async def make_links(world: World) -> dict[str, str]:
-    """Of invitations in each state, and of the first administrator."""
+    """Links of invitations in each state."""
     invited = [str((await world.rest("POST", "/invitations", {"user": "alice"}))["link"]) for _ in range(3)]
     fresh, used, expired = invited
     body = {"token": parse_invitation(used).token, "device_name": "laptop", "csr_pem": make_csr()[1]}
