@@ -49,7 +49,7 @@ def said_in(part: Path) -> Iterator[str]:
                     it.value for it in node.args if isinstance(it, ast.Constant) and isinstance(it.value, str)
                 ]
                 match ast.unparse(node.func):
-                    case "_" | "tr" | "later" | "Verdict" if texts and texts[0] is _first(node):
+                    case "_" | "tr" | "later" | "Verdict" | "fault" if texts and texts[0] is _first(node):
                         yield texts[0]
                     case "_.plural":
                         yield "\0".join(texts)
@@ -85,7 +85,7 @@ def _catalogue(part: Path) -> Texts:
 
 SPOKEN: dict[str, tuple[set[str], Texts]] = {
     "proto/culvert_proto/locale/de.po": (
-        {text for entry in CATALOGUE.values() for text in (entry.message, entry.remedy)}
+        {text for entry in CATALOGUE.values() for text in (entry.message, entry.remedy, entry.shell) if text}
         | {*said_in(PROTO), *ERRORS}
         | {text for part in (PROTO, CLIENT, TRAY, SERVICE, DNS) for text in phrases_in(part)},
         _catalogue(PROTO),
