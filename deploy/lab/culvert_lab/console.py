@@ -112,6 +112,8 @@ FAINT = """() => {
   const texts = one => [...one.childNodes].filter(it => it.nodeType === Node.TEXT_NODE).map(it => it.data);
   const said = one => one.value || texts(one).join('').trim();
   return [...document.querySelectorAll(':disabled, :disabled *, [data-disabled], [data-disabled] *')]
+    // A button's label is hidden while it waits for an answer.
+    .filter(one => one.closest('[data-loading]') === null)
     .filter(one => one.checkVisibility({visibilityProperty: true, opacityProperty: true}) && said(one))
     .map(one => ({text: said(one), contrast: contrast(one)}))
     .filter(one => one.contrast < 4.5)

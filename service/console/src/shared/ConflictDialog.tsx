@@ -4,6 +4,7 @@ import { Button, Stack, Table, Text } from "@mantine/core";
 
 import { Dialog, DialogButtons } from "./Dialog";
 import { differences } from "./differences";
+import { Name } from "./Name";
 
 /** Shows the person's and the other administrator's version of a row, and asks which one to keep. */
 export function ConflictDialog({
@@ -53,8 +54,12 @@ export function ConflictDialog({
             {differences(mine, theirs).map((difference) => (
               <Table.Tr key={difference.field}>
                 <Table.Td>{difference.field}</Table.Td>
-                <Table.Td className="name">{difference.theirs}</Table.Td>
-                <Table.Td className="name">{difference.mine}</Table.Td>
+                <Table.Td className="name">
+                  <Name>{difference.theirs}</Name>
+                </Table.Td>
+                <Table.Td className="name">
+                  <Name>{difference.mine}</Name>
+                </Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>
