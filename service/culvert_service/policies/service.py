@@ -37,6 +37,7 @@ from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page, Sort
 from culvert_service.rest.version import MayMatch
 from culvert_service.tunnels.enforcement import Enforcement
+from culvert_service.tunnels.repository import list_open
 
 
 class Groups:
@@ -124,18 +125,20 @@ class Groups:
             session = transaction.session
             await _check_group_version(session, name, seen)
             group, user = await _group_alone(session, name), await _user(session, member)
+            tunnels = await list_open(session)
             async with kept(session):
                 await repository.remove_member(session, group.id, user.id)
             transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
-        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce_on(tunnels))
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
             await _check_group_version(transaction.session, name, seen)
+            tunnels = await list_open(transaction.session)
             async with kept(transaction.session):
                 await transaction.session.delete(await _group(transaction.session, name))
             transaction.audit(Line("group.delete", f"group/{name}"))
-        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce_on(tunnels))
 
 
 class Policies:
@@ -189,10 +192,11 @@ class Policies:
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
             await _check_policy_version(transaction.session, name, seen)
+            tunnels = await list_open(transaction.session)
             async with kept(transaction.session):
                 await transaction.session.delete(await _policy(transaction.session, name))
             transaction.audit(Line("policy.delete", f"policy/{name}"))
-        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce_on(tunnels))
 
     async def _write(
         self, by: Actor, name: str | None, asked: PolicyIn, seen: MayMatch

@@ -86,15 +86,15 @@ class Closing:
         await repository.delete_tunnels(transaction.session, [record.id for record in locked])
         return await self._close_taken(transaction, [(record, why) for record in locked])
 
-    async def close_denied(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
-        """Close the denied tunnels that have not changed since the decision. Returns the number of tunnels."""
+    async def close_denied(self, denied: Sequence[tuple[Due, CulvertError]]) -> None:
+        """Close the denied tunnels that have not changed since the decision."""
         why = {tunnel.id: error for tunnel, error in denied}
         which = repository.is_as_decided([tunnel for tunnel, _ in denied])
         # Several callers compete here: the call that ended a permission, and the sweeps of all controllers.
         async with begin(self._database, CONTROLLER) as transaction:
             taken = await repository.take(transaction, which)
             closed = await self._close_taken(transaction, [(record, why[record.id]) for record in taken])
-        return await closed.finish()
+        await closed.finish()
 
     async def close_lost(self, link: Link, tunnels: Collection[tuple[uuid.UUID, int]]) -> None:
         """Close tunnels whose SAs the gateway has lost, if they are still at that generation."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import uuid
 from collections.abc import Sequence
 
 from culvert_db import Database
@@ -63,14 +64,21 @@ class Enforcement:
     async def stop(self) -> None:
         await self.sweeps.stop()
 
-    async def enforce(self) -> int:
-        """After a commit, close tunnels that are no longer permitted and announce new profiles. Returns their number."""
+    async def enforce(self) -> None:
+        """After a commit, close tunnels that are no longer permitted and announce new profiles."""
         async with self._one_at_a_time:
             await self._tell()
-            closed = 0
             while due := await self._list_due():
-                closed += await self._settle(due)
-            return closed
+                await self._settle(due)
+
+    async def enforce_on(self, tunnels: Sequence[uuid.UUID]) -> int:
+        """Enforce; return how many of the tunnels, listed before the commit, are closed.
+
+        The sweep of any controller can close them before this call does.
+        """
+        await self.enforce()
+        async with self._database() as session:
+            return len(tunnels) - await repository.count_open(session, tunnels)
 
     async def count_unpermitted(self, session: AsyncSession) -> int:
         """The number of tunnels that a commit of the transaction would close."""
@@ -93,7 +101,7 @@ class Enforcement:
         async with self._database() as session:
             return await repository.list_due(session, self._now(), _BATCH)
 
-    async def _settle(self, due: Sequence[Due]) -> int:
+    async def _settle(self, due: Sequence[Due]) -> None:
         permitted: list[tuple[Due, datetime.datetime]] = []
         denied: list[tuple[Due, CulvertError]] = []
         for tunnel in due:
@@ -116,7 +124,8 @@ class Enforcement:
         if permitted:
             async with self._database.begin() as session:
                 await repository.permit(session, permitted)
-        return await self._closing.close_denied(denied) if denied else 0
+        if denied:
+            await self._closing.close_denied(denied)
 
     def _decide(self, tunnel: Due) -> Permit | Denial:
         # A gateway that does not answer ends no permission: failover.py moves the tunnel.

@@ -400,6 +400,15 @@ async def list_due(session: AsyncSession, now: datetime.datetime, limit: int | N
     return [Due(*row) for row in await session.execute(query)]
 
 
+async def list_open(session: AsyncSession) -> Sequence[uuid.UUID]:
+    return (await session.scalars(select(Tunnel.id))).all()
+
+
+async def count_open(session: AsyncSession, among: Sequence[uuid.UUID]) -> int:
+    query = select(func.count()).select_from(Tunnel).where(Tunnel.id == any_(sql_cast(among, ARRAY(Uuid))))
+    return await session.scalar(query) or 0
+
+
 async def permit(session: AsyncSession, permitted: Sequence[tuple[Due, datetime.datetime]]) -> None:
     """Set until when each tunnel is permitted. Tunnels that changed since they were read stay due."""
     rows = [
