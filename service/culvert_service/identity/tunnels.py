@@ -31,8 +31,8 @@ class LockedTunnels(Protocol):
 
 
 class Permissions(Protocol):
-    async def enforce(self) -> int:
-        """Close every tunnel that is not permitted any more. Returns the number of tunnels."""
+    async def enforce(self) -> None:
+        """Close every tunnel that is not permitted any more."""
         ...
 
     async def count_unpermitted(self, session: AsyncSession) -> int:
