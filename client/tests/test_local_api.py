@@ -215,7 +215,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
         assert refused.code == 3, arguments
         assert "may not" in refused.err
 
-    again = await culvert(daemon, ALICE, "enroll", lab.link)
+    again = await culvert(daemon, ALICE, "enroll", lab.link, "--yes")
     assert again.code == 3
     assert TOKEN not in again.err
     assert (await culvert(daemon, ALICE, "code", stdin=f"{CODE}\n")).code == 0
@@ -248,7 +248,9 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     proven = json.loads((await culvert(daemon, ALICE, "code", "--json", stdin=f"{CODE}\n")).out)
     assert proven.keys() == {"code_valid_until"}
 
-    root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
+    asked = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
+    assert (asked.code, "enrolled there for alice" in " ".join(asked.err.split())) == (2, True)
+    root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2", "--yes")
     assert root.code == 0
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
 
@@ -418,7 +420,7 @@ async def test_only_the_owner_reads_the_log(lab: Lab) -> None:
 
     following = asyncio.create_task(culvert(daemon, ALICE, "log", "-f"))
     await asyncio.sleep(1)
-    assert (await culvert(daemon, 0, "enroll", lab.link)).code == 0
+    assert (await culvert(daemon, 0, "enroll", lab.link, "--yes")).code == 0
     assert (await culvert(daemon, 0, "code", CODE)).code == 0
     async with asyncio.timeout(30):
         ended = await following

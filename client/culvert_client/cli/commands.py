@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.invitation_link import parse_invitation
 from culvert_proto.output import EXIT_OUTPUT, OutputError
@@ -134,8 +134,10 @@ def enroll(
     json: Json = False,
 ) -> None:
     wanted = link if link is not None else read_secret(_("Invitation link"))
-    if sys.stdin.isatty() and not yes:
+    if not yes and sys.stdin.isatty():
         _confirm_invitation(context, wanted)
+    elif not yes:
+        _check_replaces_nothing(context, wanted)
     # Open the file before the token is used up, so that the secret cannot be lost.
     target = None if totp_uri_file is None else private_file(totp_uri_file, room=_ROOM)
     try:
@@ -492,6 +494,22 @@ def _confirm_invitation(context: typer.Context, link: str) -> None:
     if not confirm(_("Enrol this computer? (yes/no)")):
         words.err.print(_("Nothing has changed. The invitation is not used."))
         raise typer.Exit
+
+
+def _check_replaces_nothing(context: typer.Context, link: str) -> None:
+    """A script's invitation is taken as wanted, unless an enrolment at the same controller would end."""
+    try:
+        controller = parse_invitation(link).controller
+    except CulvertError:
+        # The daemon says what is wrong with it.
+        return
+    seen = link_of(context).peek(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest()))
+    known = (seen.status, *seen.status.organisations) if seen is not None else ()
+    if user := next((it.user for it in known if it.controller == controller), ""):
+        told = _(
+            "this computer is enrolled there for {user}, which would end: without a terminal, give --yes"
+        )
+        raise typer.BadParameter(told.format(user=user))
 
 
 def _confirm_leave(context: typer.Context, name: str) -> None:
