@@ -291,8 +291,9 @@ async def test_at_a_terminal_the_person_reads_whose_invitation_it_is_and_agrees(
     assert "Die Einladung ist nicht benutzt." in declined.out
     assert (declined.code, "otpauth://" in declined.out) == (0, False)
     assert "Not enrolled" in (await culvert(lab.daemon, ALICE, "status")).out
-    agreed = await at_a_terminal("yes", CODE)
+    agreed = await at_a_terminal("yes", "000000", CODE)
     assert agreed.code == 0
+    assert "The code is wrong" in agreed.out
     assert TOTP_URI in agreed.out
     assert "The code is right" in agreed.out
     assert (await at_a_terminal()).code == 3

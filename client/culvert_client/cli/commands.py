@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from culvert_proto import CulvertError, local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.invitation_link import parse_invitation
 from culvert_proto.output import EXIT_OUTPUT, OutputError
@@ -61,6 +61,8 @@ _PLATFORM = command_line_platform()
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 # Bytes to reserve on the disk; an authenticator's URI and its recovery codes take a tenth.
 _ROOM = 4096
+# After these refusals of a code, a terminal asks for another one.
+_ASKED_AGAIN = (Reason.CODE_WRONG.name, Reason.CODE_USED.name)
 
 Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
 Whose = Annotated[
@@ -446,12 +448,7 @@ def _which_needs_a_code(status: local_pb2.Status) -> str:
 
 
 def _submit(context: typer.Context, digits: str | None, organisation: str, json: bool) -> None:
-    if digits is None:
-        asked = _("Code for {organisation}").format(organisation=organisation)
-        digits = read_secret(asked if organisation else _("Code"))
-    wanted = digits.strip().replace(" ", "")
-    request = local_pb2.SubmitCodeRequest(code=wanted, organisation=organisation)
-    answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
+    answer = _ask_until_right(context, digits, organisation)
     if json:
         say_json(answer)
         return
@@ -464,6 +461,22 @@ def _submit(context: typer.Context, digits: str | None, organisation: str, json:
     words.out.print(right, markup=False)
     if answer.HasField("recovery_codes_left"):
         words.say_recovery_codes(answer.recovery_codes_left)
+
+
+def _ask_until_right(
+    context: typer.Context, digits: str | None, organisation: str
+) -> local_pb2.SubmitCodeResponse:
+    """At a terminal, ask for another code after a wrong one; the controller limits the tries."""
+    asked = _("Code for {organisation}").format(organisation=organisation) if organisation else _("Code")
+    while True:
+        wanted = (read_secret(asked) if digits is None else digits).strip().replace(" ", "")
+        request = local_pb2.SubmitCodeRequest(code=wanted, organisation=organisation)
+        try:
+            return link_of(context).ask(lambda daemon, request=request: daemon.SubmitCode(request))
+        except FailureError as failure:
+            if digits is not None or failure.reason not in _ASKED_AGAIN or not sys.stdin.isatty():
+                raise
+            failure.say(json=False)
 
 
 def _say_next(context: typer.Context, organisation: str, *, has_code: bool) -> None:
