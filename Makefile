@@ -38,7 +38,7 @@ setup-test:
 setup-images:
 	@deploy/setup/setup images
 
-demo: setup $(if $(wildcard build/docs/site/index.html),,site) ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
+demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)

@@ -520,7 +520,7 @@ def _check_replaces_nothing(context: typer.Context, link: str) -> None:
     known = (seen.status, *seen.status.organisations) if seen is not None else ()
     if user := next((it.user for it in known if it.controller == controller), ""):
         told = _(
-            "this computer is enrolled there for {user}, which would end: without a terminal, give --yes"
+            "the enrolment of this computer for {user} would end: without a terminal, give --yes to agree"
         )
         raise typer.BadParameter(told.format(user=user))
 
