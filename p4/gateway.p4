@@ -32,6 +32,7 @@
 #include "gateway/fragments.p4"
 #include "gateway/inbound.p4"
 #include "gateway/outbound.p4"
+#include "gateway/crypto_port.p4"
 #include "gateway/routing.p4"
 #include "gateway/mss.p4"
 #include "gateway/rewrite.p4"
@@ -42,9 +43,13 @@ control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Admit() admit;
     AnswerLocal() local;
     Decrypt() open;
+    Opened() after_open;
     AfterDecrypt() opened;
     OutboundPolicy() policy;
     Encrypt() seal;
+    Sealed() after_seal;
+    AskHost() ask;
+    TakeAnswer() answer;
     Route() routing;
     NextHop() hop;
     WriteLinkHeader() frame;
@@ -55,11 +60,15 @@ control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     apply {
         if (meta.stage == Stage.WIRE) {
             admit.apply(hdr, meta, std);
-            if (meta.drop_cause == Drop.NONE) {
-                local.apply(hdr, meta, std);
-            }
-            if (meta.drop_cause == Drop.NONE && meta.to_open == 1) {
-                open.apply(hdr, meta, std);
+            if (meta.role == Role.CRYPTO && meta.drop_cause == Drop.NONE) {
+                answer.apply(hdr, meta, std);
+            } else {
+                if (meta.drop_cause == Drop.NONE) {
+                    local.apply(hdr, meta, std);
+                }
+                if (meta.drop_cause == Drop.NONE && meta.to_open == 1) {
+                    open.apply(hdr, meta, std);
+                }
             }
         } else if (meta.stage == Stage.OPENED) {
             opened.apply(hdr, meta, std);
@@ -68,12 +77,21 @@ control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else {
             icmp_error.apply(hdr, meta, std);
         }
+        if (meta.drop_cause != Drop.NONE) {
+            // Ends here.
+        } else if (meta.to_host == 1) {
+            ask.apply(hdr, meta, std);
+        } else if (meta.to_open == 1) {
+            after_open.apply(hdr, meta);
+        } else if (meta.stage == Stage.TO_SEAL) {
+            after_seal.apply(hdr, meta);
+        }
         // Each digest has one place in the program: bmv2 configures only the last of several.
         if (meta.soft_limit == 1) {
             digest<soft_limit_t>(1, { meta.sa_id, meta.outbound });
         }
 
-        if (meta.drop_cause == Drop.NONE && meta.to_open == 0 && meta.answered == 0) {
+        if (meta.drop_cause == Drop.NONE && meta.to_open == 0 && meta.to_host == 0 && meta.answered == 0) {
             if (meta.stage == Stage.WIRE || (meta.stage == Stage.ERROR && meta.error_from_tunnel == 1)) {
                 policy.apply(hdr, meta, std);
             }

@@ -13,6 +13,10 @@ control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.interface_id = interface_id;
         meta.our_mac = mac;
     }
+    action set_crypto(@format(MAC_ADDRESS) mac_t mac) {
+        meta.role = Role.CRYPTO;
+        meta.our_mac = mac;
+    }
     action no_role() { meta.drop_cause = Drop.NO_ROLE; }
 
     @name("port_role")
@@ -21,7 +25,7 @@ control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             std.ingress_port : exact @name("port");
             meta.vlan_id     : exact @name("vlan");
         }
-        actions = { set_wan; set_lan; @defaultonly no_role; }
+        actions = { set_wan; set_lan; set_crypto; @defaultonly no_role; }
         const default_action = no_role();
         size = 4096;
     }
@@ -42,6 +46,8 @@ control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             meta.drop_cause = Drop.MALFORMED;
         } else if (!to_us || hdr.ethernet.src[40:40] == 1) {
             meta.drop_cause = Drop.NOT_OUR_MAC;
+        } else if (meta.role == Role.CRYPTO) {
+            // Checked where it is taken.
         } else if (hdr.arp.isValid()) {
             // Checked where it is answered.
         } else if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {

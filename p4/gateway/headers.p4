@@ -8,6 +8,7 @@ const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP  = 0x0806;
 const bit<16> ETHERTYPE_VLAN = 0x8100;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+const bit<16> ETHERTYPE_CRYPTO = 0x88b5; // IEEE 802, local experimental
 
 const bit<8> PROTO_ICMP     = 1;
 const bit<8> PROTO_TCP      = 6;
@@ -37,6 +38,9 @@ const bit<16> IPV6_LEN = 40;
 const bit<16> UDP_LEN  = 8;
 const bit<16> ICMP_LEN = 8;
 const bit<16> TCP_LEN  = 20;
+const bit<16> CRYPTO_LEN = 48;
+
+const bit<4> CRYPTO_VERSION = 1;
 
 header ethernet_t {
     mac_t   dst;
@@ -159,9 +163,33 @@ header tcp_mss_t {
     bit<16> value;
 }
 
+enum bit<4> CryptoKind {
+    OPEN   = 1,
+    SEAL   = 2,
+    OPENED = 3,
+    SEALED = 4
+}
+
+// docs/crypto-port.md. An answer has the fields of its request, but for `kind`, `verdict`, `newest` and `length`.
+header crypto_t {
+    bit<4>     version;
+    CryptoKind kind;
+    bit<8>     verdict;
+    bit<7>     reserved;
+    bit<1>     newest;
+    bit<8>     tos;
+    bit<16>    length;
+    bit<16>    sport;
+    bit<32>    slot;
+    bit<32>    generation;
+    ip_addr_t  src;
+    ip_addr_t  dst;
+}
+
 struct headers_t {
     ethernet_t      ethernet;
     vlan_t          vlan;
+    crypto_t        crypto;
     arp_t           arp;
     ipv4_t          ipv4;
     ipv6_t          ipv6;

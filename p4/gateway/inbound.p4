@@ -1,13 +1,9 @@
 // From the WAN: ESP for this gateway is opened; what comes out must match its SA (RFC 4301 section 5.2).
 
+// Here by the engine, or behind a port by a crypto host.
 control Decrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     EspEngine(SAS) opener;
-    LearnPeer() arrived;
     RateLimit(256, 1000000, 3000000) strangers; // four at once, then one a second, by source
-    bit<8> verdict = Verdict.OK;
-    bit<1> newest = 0;
-    bit<32> peer_endpoint = 0;
-    bit<32> peer_tag = 0;
     direct_counter(CounterType.packets_and_bytes) sad_in_counter;
 
     action bad_spi() {
@@ -20,10 +16,18 @@ control Decrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metad
                 bit<64> hard_packets, bit<64> hard_bytes, bit<32> hard_seconds, bit<32> endpoint, bit<32> tag) {
         sad_in_counter.count();
         meta.sa_id = sa_id;
-        peer_endpoint = endpoint;
-        peer_tag = tag;
+        meta.peer_endpoint = endpoint;
+        meta.peer_tag = tag;
         opener.open(slot, suite, wrapped_key, meta.spi, esn, replay_window, soft_packets, soft_bytes, soft_seconds,
-                    hard_packets, hard_bytes, hard_seconds, meta.esp_len, newest, verdict);
+                    hard_packets, hard_bytes, hard_seconds, meta.esp_len, meta.newest, meta.verdict);
+    }
+
+    action open_at(bit<9> port, bit<32> slot, bit<32> generation) {
+        sad_in_counter.count();
+        std.egress_spec = port;
+        meta.slot = slot;
+        meta.generation = generation;
+        meta.to_host = 1;
     }
 
     // RFC 4303 section 2.1: SPIs up to 255 are reserved.
@@ -34,7 +38,7 @@ control Decrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             meta.dst : exact @name("dst");
             meta.spi : exact @name("spi");
         }
-        actions = { open; @defaultonly bad_spi; }
+        actions = { open; open_at; @defaultonly bad_spi; }
         const default_action = bad_spi();
         counters = sad_in_counter;
         size = SAS;
@@ -49,28 +53,38 @@ control Decrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             if (allowed == 1) {
                 digest<bad_spi_t>(1, { meta.dst, meta.spi, meta.src });
             }
-        } else if (verdict == Verdict.OK || verdict == Verdict.SOFT_LIMIT) {
-            meta.soft_limit = (bit<1>) (verdict == Verdict.SOFT_LIMIT);
-            if (newest == 1 && peer_tag != 0) {
-                arrived.apply(hdr, meta, peer_endpoint, peer_tag);
+        }
+    }
+}
+
+// The verdict on an ESP packet: its inner packet goes round again, or it is dropped under the cause.
+control Opened(inout headers_t hdr, inout metadata_t meta) {
+    LearnPeer() arrived;
+
+    apply {
+        if (meta.verdict == Verdict.OK || meta.verdict == Verdict.SOFT_LIMIT) {
+            meta.soft_limit = (bit<1>) (meta.verdict == Verdict.SOFT_LIMIT);
+            if (meta.newest == 1 && meta.peer_tag != 0) {
+                arrived.apply(meta);
             }
             hdr.ethernet.setInvalid();
             hdr.vlan.setInvalid();
+            hdr.crypto.setInvalid();
             hdr.ipv4.setInvalid();
             hdr.ipv6.setInvalid();
             hdr.udp.setInvalid();
             meta.outer_tos = meta.tos;
             meta.stage = Stage.OPENED;
             meta.detour = 1;
-        } else if (verdict == Verdict.REPLAY) {
+        } else if (meta.verdict == Verdict.REPLAY) {
             meta.drop_cause = Drop.REPLAY;
-        } else if (verdict == Verdict.ICV) {
+        } else if (meta.verdict == Verdict.ICV) {
             meta.drop_cause = Drop.ICV;
-        } else if (verdict == Verdict.DUMMY) {
+        } else if (meta.verdict == Verdict.DUMMY) {
             meta.drop_cause = Drop.DUMMY;
-        } else if (verdict == Verdict.HARD_LIMIT) {
+        } else if (meta.verdict == Verdict.HARD_LIMIT) {
             meta.drop_cause = Drop.HARD_LIMIT;
-        } else if (verdict == Verdict.KEY) {
+        } else if (meta.verdict == Verdict.KEY) {
             meta.drop_cause = Drop.KEY;
         } else {
             meta.drop_cause = Drop.ESP_MALFORMED;

@@ -10,7 +10,8 @@ enum bit<8> Stage {
 enum bit<8> Role {
     NONE = 0,
     WAN  = 1,
-    LAN  = 2
+    LAN  = 2,
+    CRYPTO = 3 // a crypto host is behind this port
 }
 
 // Index into the counter array `drops`. Numbers are stable: operators' dashboards use them.
@@ -41,7 +42,10 @@ enum bit<8> Drop {
     NOT_OFFERED     = 23, // to us, but not ESP, ARP, ND or ping
     TOO_BIG         = 24,
     ECN             = 25, // RFC 6040 section 4.2
-    LEAK            = 26  // an opened packet whose next hop is not inside
+    LEAK            = 26, // an opened packet whose next hop is not inside
+    CRYPTO_FRAME    = 27, // from a crypto port, and no whole answer
+    CRYPTO_ANSWER   = 28, // an answer for no SA of its port
+    NO_HOST         = 29  // an SA's port has no crypto host
 }
 const bit<32> DROP_CAUSES = 32;
 
@@ -89,6 +93,13 @@ struct metadata_t {
     bit<8>    outbound;   // and that is an outbound SA
     bit<1>    to_open;   // ESP for us
     bit<1>    answered;  // by us, out of the same port
+    bit<1>    to_host;   // a crypto host opens or seals it
+    bit<32>   slot;      // the host's
+    bit<32>   generation;
+    bit<8>    verdict;   // the engine's, here or at the host
+    bit<1>    newest;
+    bit<32>   peer_endpoint;
+    bit<32>   peer_tag;
 
     // The parser's results, the same for both families.
     bit<1>    is_ipv6;
@@ -109,7 +120,7 @@ struct metadata_t {
     bit<1>    is_icmp_error;
     bit<1>    is_esp;
     bit<32>   spi;
-    bit<16>   esp_len;
+    bit<16>   esp_len;   // bytes
     bit<8>    left;      // bytes of options not yet parsed
     bit<1>    mss_at_odd;
     bit<8>    options;   // how many are parsed

@@ -55,19 +55,11 @@ control OutboundPolicy(inout headers_t hdr, inout metadata_t meta, inout standar
     }
 }
 
-// The second pass: the payload is the inner packet, and there is no header yet.
+// The second pass: the payload is the inner packet, and there is no header yet. Sealed here by the engine, or behind a port by
+// a crypto host.
 control Encrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     EspEngine(SAS) sealer;
-    PeerEndpoint() whereto;
     RateLimit(1024, 1000000, 2000000) acquires; // three at once, then one a second, by SA
-    bit<8> verdict = Verdict.OK;
-    bit<16> esp_len = 0;
-    ip_addr_t outer_src = 0;
-    ip_addr_t outer_dst = 0;
-    bit<16> outer_sport = 0;
-    bit<16> outer_dport = 0;
-    bit<32> peer_endpoint = 0;
-    bit<32> peer_tag = 0;
     direct_counter(CounterType.packets_and_bytes) sad_out_counter;
 
     action acquire() {
@@ -81,43 +73,31 @@ control Encrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metad
                 ip_addr_t src, ip_addr_t dst, bit<16> sport, bit<16> dport, bit<32> endpoint, bit<32> tag) {
         sad_out_counter.count();
         meta.spi = spi;
-        outer_src = src;
-        outer_dst = dst;
-        outer_sport = sport;
-        outer_dport = dport;
-        peer_endpoint = endpoint;
-        peer_tag = tag;
+        meta.src = src;
+        meta.dst = dst;
+        meta.sport = sport;
+        meta.dport = dport;
+        meta.peer_endpoint = endpoint;
+        meta.peer_tag = tag;
         sealer.seal(slot, suite, wrapped_key, spi, esn, soft_packets, soft_bytes, soft_seconds,
-                    hard_packets, hard_bytes, hard_seconds, esp_len, verdict);
+                    hard_packets, hard_bytes, hard_seconds, meta.esp_len, meta.verdict);
+    }
+
+    action seal_at(bit<9> port, bit<32> slot, bit<32> generation) {
+        sad_out_counter.count();
+        std.egress_spec = port;
+        meta.slot = slot;
+        meta.generation = generation;
+        meta.to_host = 1;
     }
 
     @name("sad_out")
     table sad_out {
         key = { meta.sa_id : exact @name("sa_id"); }
-        actions = { seal; @defaultonly acquire; }
+        actions = { seal; seal_at; @defaultonly acquire; }
         const default_action = acquire();
         counters = sad_out_counter;
         size = SAS;
-    }
-
-    action outer_udp() {
-        hdr.udp.setValid();
-        hdr.udp = { outer_sport, outer_dport, esp_len + UDP_LEN, 0 };
-        meta.protocol = PROTO_UDP;
-        meta.l4_len = esp_len + UDP_LEN;
-    }
-
-    // DF: the inner packet was told the MTU already. With DF the id may be 0 (RFC 6864 section 4.1).
-    action outer_ipv4() {
-        hdr.ipv4.setValid();
-        hdr.ipv4 = { 4, 5, meta.outer_tos, meta.l4_len + IPV4_LEN, 0, 0, 1, 0, 0, 64, meta.protocol, 0, outer_src[31:0], outer_dst[31:0] };
-        meta.ip_len = (bit<32>) meta.l4_len + (bit<32>) IPV4_LEN;
-    }
-
-    action outer_ipv6() {
-        hdr.ipv6.setValid();
-        hdr.ipv6 = { 6, meta.outer_tos, 0, meta.l4_len, meta.protocol, 64, outer_src, outer_dst };
-        meta.ip_len = (bit<32>) meta.l4_len + (bit<32>) IPV6_LEN;
     }
 
     apply {
@@ -129,31 +109,57 @@ control Encrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             if (allowed == 1) {
                 digest<acquire_t>(1, { meta.sa_id });
             }
-        } else if (verdict == Verdict.HARD_LIMIT) {
+        }
+    }
+}
+
+// The verdict on an inner packet: its ESP packet gets outer headers, or is dropped under the cause.
+control Sealed(inout headers_t hdr, inout metadata_t meta) {
+    PeerEndpoint() whereto;
+
+    action outer_udp() {
+        hdr.udp.setValid();
+        hdr.udp = { meta.sport, meta.dport, meta.esp_len + UDP_LEN, 0 };
+        meta.protocol = PROTO_UDP;
+        meta.l4_len = meta.esp_len + UDP_LEN;
+    }
+
+    // DF: the inner packet was told the MTU already. With DF the id may be 0 (RFC 6864 section 4.1).
+    action outer_ipv4() {
+        hdr.ipv4.setValid();
+        hdr.ipv4 = { 4, 5, meta.outer_tos, meta.l4_len + IPV4_LEN, 0, 0, 1, 0, 0, 64, meta.protocol, 0, meta.src[31:0], meta.dst[31:0] };
+        meta.ip_len = (bit<32>) meta.l4_len + (bit<32>) IPV4_LEN;
+    }
+
+    action outer_ipv6() {
+        hdr.ipv6.setValid();
+        hdr.ipv6 = { 6, meta.outer_tos, 0, meta.l4_len, meta.protocol, 64, meta.src, meta.dst };
+        meta.ip_len = (bit<32>) meta.l4_len + (bit<32>) IPV6_LEN;
+    }
+
+    apply {
+        hdr.crypto.setInvalid();
+        if (meta.verdict == Verdict.HARD_LIMIT) {
             meta.drop_cause = Drop.HARD_LIMIT;
-        } else if (verdict == Verdict.KEY) {
+        } else if (meta.verdict == Verdict.KEY) {
             meta.drop_cause = Drop.KEY;
-        } else if (verdict != Verdict.OK && verdict != Verdict.SOFT_LIMIT) {
+        } else if (meta.verdict != Verdict.OK && meta.verdict != Verdict.SOFT_LIMIT) {
             meta.drop_cause = Drop.MALFORMED;
         } else {
-            meta.soft_limit = (bit<1>) (verdict == Verdict.SOFT_LIMIT);
+            meta.soft_limit = (bit<1>) (meta.verdict == Verdict.SOFT_LIMIT);
             meta.outbound = 1;
-            whereto.apply(meta, peer_endpoint, peer_tag, outer_src, outer_dst, outer_sport, outer_dport);
+            whereto.apply(meta);
             meta.protocol = PROTO_ESP;
-            meta.l4_len = esp_len;
-            if (outer_dport != 0) {
+            meta.l4_len = meta.esp_len;
+            if (meta.dport != 0) {
                 outer_udp();
             }
-            if (outer_dst[127:32] == MAPPED) {
+            if (meta.dst[127:32] == MAPPED) {
                 outer_ipv4();
             } else {
                 outer_ipv6();
-                meta.made_udp = (bit<1>) (outer_dport != 0); // RFC 8200 section 8.1; on IPv4 it is 0 (RFC 3948 section 2.1)
+                meta.made_udp = (bit<1>) (meta.dport != 0); // RFC 8200 section 8.1; on IPv4 it is 0 (RFC 3948 section 2.1)
             }
-            meta.src = outer_src;
-            meta.dst = outer_dst;
-            meta.sport = outer_sport;
-            meta.dport = outer_dport;
         }
     }
 }

@@ -34,8 +34,23 @@ parser GatewayParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
             ETHERTYPE_IPV4: ipv4;
             ETHERTYPE_IPV6: ipv6;
             ETHERTYPE_ARP:  arp;
+            ETHERTYPE_CRYPTO: crypto;
             default:        accept;
         }
+    }
+
+    state crypto {
+        packet.extract(hdr.crypto);
+        transition select(hdr.crypto.kind, hdr.crypto.verdict) {
+            (CryptoKind.SEALED, Verdict.OK):         sealed;
+            (CryptoKind.SEALED, Verdict.SOFT_LIMIT): sealed;
+            default:                                 accept;
+        }
+    }
+
+    state sealed {
+        meta.spi = packet.lookahead<bit<32>>();
+        transition accept;
     }
 
     state vlan {
@@ -296,6 +311,7 @@ control GatewayDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
+        packet.emit(hdr.crypto);
         packet.emit(hdr.arp);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);

@@ -13,28 +13,27 @@ register<bit<48>>(ENDPOINTS)  peer_tag_port; // 32 bits of tag, 16 of UDP port; 
 register<bit<8>>(ENDPOINTS)   peer_told;     // packets sealed since the controller was told, modulo 256
 
 // An authenticated newest packet.
-control LearnPeer(in headers_t hdr, in metadata_t meta, in bit<32> endpoint, in bit<32> tag) {
+control LearnPeer(in metadata_t meta) {
     ip_addr_t peer;
     ip_addr_t local;
     bit<48> tag_port;
 
     apply {
-        bit<48> now = tag ++ meta.sport;
-        peer_address.read(peer, endpoint);
-        local_address.read(local, endpoint);
-        peer_tag_port.read(tag_port, endpoint);
+        bit<48> now = meta.peer_tag ++ meta.sport;
+        peer_address.read(peer, meta.peer_endpoint);
+        local_address.read(local, meta.peer_endpoint);
+        peer_tag_port.read(tag_port, meta.peer_endpoint);
         if (peer != meta.src || local != meta.dst || tag_port != now) {
-            peer_address.write(endpoint, meta.src);
-            local_address.write(endpoint, meta.dst);
-            peer_tag_port.write(endpoint, now);
-            peer_told.write(endpoint, 0);
+            peer_address.write(meta.peer_endpoint, meta.src);
+            local_address.write(meta.peer_endpoint, meta.dst);
+            peer_tag_port.write(meta.peer_endpoint, now);
+            peer_told.write(meta.peer_endpoint, 0);
         }
     }
 }
 
 // A packet to be sent: replaces where its entry says it goes.
-control PeerEndpoint(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
-                inout ip_addr_t src, inout ip_addr_t dst, inout bit<16> sport, inout bit<16> dport) {
+control PeerEndpoint(inout metadata_t meta) {
     ip_addr_t peer;
     ip_addr_t local;
     bit<48> tag_port;
@@ -43,28 +42,28 @@ control PeerEndpoint(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
     RateLimit(ENDPOINTS, 1000000, 3000000) moves; // four at once, then one a second, by endpoint
 
     apply {
-        peer_tag_port.read(tag_port, endpoint);
-        if (tag != 0 && tag_port[47:16] == tag) {
-            peer_address.read(peer, endpoint);
-            local_address.read(local, endpoint);
-            if (peer != dst || local != src || tag_port[15:0] != dport) {
-                src = local;
-                dst = peer;
-                dport = tag_port[15:0];
-                if (dport == 0) {
-                    sport = 0;
-                } else if (sport == 0) {
-                    sport = PORT_ESP_IN_UDP;
+        peer_tag_port.read(tag_port, meta.peer_endpoint);
+        if (meta.peer_tag != 0 && tag_port[47:16] == meta.peer_tag) {
+            peer_address.read(peer, meta.peer_endpoint);
+            local_address.read(local, meta.peer_endpoint);
+            if (peer != meta.dst || local != meta.src || tag_port[15:0] != meta.dport) {
+                meta.src = local;
+                meta.dst = peer;
+                meta.dport = tag_port[15:0];
+                if (meta.dport == 0) {
+                    meta.sport = 0;
+                } else if (meta.sport == 0) {
+                    meta.sport = PORT_ESP_IN_UDP;
                 }
-                peer_told.read(told, endpoint);
+                peer_told.read(told, meta.peer_endpoint);
                 if (told == 0) {
-                    moves.apply(meta.now, endpoint, allowed);
+                    moves.apply(meta.now, meta.peer_endpoint, allowed);
                     if (allowed == 1) {
                         digest<moved_t>(1, { meta.sa_id, peer, tag_port[15:0], local });
                     }
                 }
                 if (allowed == 1) {
-                    peer_told.write(endpoint, told + 1);
+                    peer_told.write(meta.peer_endpoint, told + 1);
                 }
             }
         }

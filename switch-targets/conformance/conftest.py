@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import cast
 
 import finsy as fy
 import pytest
+from crypto_front import HOST_PORT, PORT, FrontSwitch, front_entries, host_entries
 from esp_peer import LEGACY
 from gateway_authority import Authority
 from gateway_entries import KEK, Site
 from gateway_rig import Gateway
 from gateway_target import GRPC_PORT, Launch, Target, choose, controller_options, infrastructure
-from gateway_wires import PORTS, SWITCH, Relay, Wire, wire_switch
+from gateway_wires import PORTS, PREFIX, SWITCH, Relay, Wire, connect, namespaces, run, wire_switch
+
+HOST = f"{PREFIX}-host"
+SUITES = [suite.name for suite in LEGACY]
+LONGEST = 1600  # docs/crypto-port.md
 
 
 @pytest.fixture(scope="session")
@@ -35,13 +42,30 @@ def target(
     kind: type[Target], authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """A switch with the legacy suites allowed."""
-    with wire_switch():
-        suites = [suite.name for suite in LEGACY]
-        target = kind(Launch(SWITCH, PORTS, KEK, suites, tmp_path_factory.mktemp("switch"), authority))
+    with wire_switch(), namespaces(HOST):
+        connect((SWITCH, "crypto"), (HOST, "front"))
+        for namespace, interface in ((SWITCH, "crypto"), (HOST, "front")):
+            run("ip", "-n", namespace, "link", "set", interface, "mtu", str(LONGEST))
+        ports = {**PORTS, PORT: "crypto"}
+        target = kind(Launch(SWITCH, ports, KEK, SUITES, tmp_path_factory.mktemp("switch"), authority))
         try:
             yield target
         finally:
             target.stop()
+
+
+@pytest.fixture(scope="session")
+def host(
+    kind: type[Target], target: Target, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of the crypto host behind the switch's port."""
+    host = kind(Launch(HOST, {HOST_PORT: "front"}, KEK, SUITES, tmp_path_factory.mktemp("host"), authority))
+    relay = Relay(GRPC_PORT, HOST)
+    try:
+        yield relay.address
+    finally:
+        relay.close()
+        host.stop()
 
 
 @pytest.fixture(scope="session")
@@ -65,13 +89,27 @@ def site() -> Site:
     return Site()
 
 
-@pytest.fixture
+@pytest.fixture(params=["engine", "host"])
 async def gateway(
-    target: Target, address: str, authority: Authority, wires: dict[str, Wire], site: Site
+    request: pytest.FixtureRequest,
+    target: Target,
+    address: str,
+    authority: Authority,
+    wires: dict[str, Wire],
+    site: Site,
 ) -> AsyncIterator[Gateway]:
+    """Its SAs are served by its own engine, or by a crypto host behind a port."""
     for wire in wires.values():
         wire.drain(0)
-    async with fy.Switch("gateway", address, controller_options(authority)) as switch:
+    async with AsyncExitStack() as stack:
+        switch = await stack.enter_async_context(fy.Switch("gateway", address, controller_options(authority)))
         await switch.insert(site.entries())
+        if request.param == "host":
+            options = controller_options(authority, "crypto_host")
+            behind = fy.Switch("host", request.getfixturevalue("host"), options)
+            host = await stack.enter_async_context(behind)
+            await host.insert(host_entries())
+            await switch.insert(front_entries())
+            switch = cast(fy.Switch, FrontSwitch(switch, host))
         yield Gateway(switch, site, **wires)
     assert target.alive(), target.log.read_text()

@@ -53,6 +53,9 @@ class Drop(IntEnum):
     TOO_BIG = 24
     ECN = 25
     LEAK = 26
+    CRYPTO_FRAME = 27
+    CRYPTO_ANSWER = 28
+    NO_HOST = 29
 
 
 def new_tunnel(**changes: Any) -> Tunnel:

@@ -84,10 +84,16 @@ def infrastructure(folder: Path) -> Authority:
     return authority
 
 
-def controller_options(authority: Authority) -> fy.SwitchOptions:
+def controller_options(authority: Authority, program: str = "gateway") -> fy.SwitchOptions:
+    """`program`: its name in p4/build."""
     credentials = fy.GRPCCredentialsTLS(
         cacert=authority.certificate,
         cert=authority.folder / "controller.pem",
         private_key=authority.folder / "controller.key",
     )
-    return fy.SwitchOptions(p4info=P4INFO, p4blob=PROGRAM, p4force=True, channel_credentials=credentials)
+    return fy.SwitchOptions(
+        p4info=P4INFO.with_name(f"{program}.p4info.txtpb"),
+        p4blob=PROGRAM.with_name(f"{program}.json"),
+        p4force=True,
+        channel_credentials=credentials,
+    )
