@@ -40,7 +40,7 @@ control AskHost(inout headers_t hdr, inout metadata_t meta, inout standard_metad
 
 // An answer is taken for an SA of its port alone, and as the answer of its present generation. Then it is where the engine's is.
 control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    bit<32> spi = 0;
+    bit<32> expected_spi = 0;
 
     action no_sa() { meta.drop_cause = Drop.CRYPTO_ANSWER; }
 
@@ -51,9 +51,9 @@ control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_me
         meta.to_open = 1;
     }
 
-    action sealed(bit<32> sa_id, bit<32> spi_, ip_addr_t src, ip_addr_t dst, bit<16> sport, bit<16> dport,
+    action sealed(bit<32> sa_id, bit<32> spi, ip_addr_t src, ip_addr_t dst, bit<16> sport, bit<16> dport,
                   bit<32> endpoint, bit<32> tag) {
-        spi = spi_;
+        expected_spi = spi;
         meta.sa_id = sa_id;
         meta.src = src;
         meta.dst = dst;
@@ -105,7 +105,7 @@ control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_me
             crypto_out.apply();
             if (meta.drop_cause != Drop.NONE || (meta.verdict != Verdict.OK && meta.verdict != Verdict.SOFT_LIMIT)) {
                 // No packet.
-            } else if (meta.spi != spi) {
+            } else if (meta.spi != expected_spi) {
                 meta.drop_cause = Drop.CRYPTO_ANSWER;
             } else if ((bit<32>) (meta.esp_len + CRYPTO_LEN + 14) != std.packet_length) {
                 meta.drop_cause = Drop.CRYPTO_FRAME;

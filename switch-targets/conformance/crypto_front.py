@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import finsy as fy
 
+Entity = fy.P4TableEntry | fy.P4DigestEntry
 PORT, HOST_PORT = 4, 1
 FRONT_MAC, HOST_MAC = "02:00:00:00:04:01", "02:00:00:00:04:02"
 # What the gateway's answer to its host wants to know, and not the host.
@@ -59,8 +60,8 @@ class FrontSwitch:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._front, name)
 
-    async def insert(self, entries: Iterable[fy.P4TableEntry]) -> None:
-        asks: list[fy.P4TableEntry] = []
+    async def insert(self, entries: Iterable[Entity]) -> None:
+        asks: list[Entity] = []
         for entry in entries:
             if (served := _served(entry)) is None:
                 asks.append(entry)
@@ -70,7 +71,7 @@ class FrontSwitch:
             asks.append(served.asks)
         await self._front.insert(asks)
 
-    async def modify(self, entries: Iterable[fy.P4TableEntry]) -> None:
+    async def modify(self, entries: Iterable[Entity]) -> None:
         for entry in entries:
             if (served := _served(entry)) is None:
                 await self._front.modify([entry])
@@ -85,7 +86,7 @@ class FrontSwitch:
                 await self._release(before)
             self._at[_place(entry)] = served
 
-    async def delete(self, entries: Iterable[fy.P4TableEntry]) -> None:
+    async def delete(self, entries: Iterable[Entity]) -> None:
         entries = list(entries)
         await self._front.delete([_key(it) for it in entries])
         for entry in entries:
@@ -105,15 +106,19 @@ class FrontSwitch:
             await self.host.delete([_key(served.host)])
 
 
-def _key(entry: fy.P4TableEntry) -> fy.P4TableEntry:
+def _key(entry: Entity) -> Entity:
+    if not isinstance(entry, fy.P4TableEntry):
+        return entry
     return fy.P4TableEntry(entry.table_id, match=entry.match, priority=entry.priority)
 
 
-def _place(entry: fy.P4TableEntry) -> str:
-    return f"{entry.table_id} {entry.match}"
+def _place(entry: Entity) -> str:
+    return f"{entry.table_id} {entry.match}" if isinstance(entry, fy.P4TableEntry) else ""
 
 
-def _served(entry: fy.P4TableEntry) -> _Served | None:
+def _served(entry: Entity) -> _Served | None:
+    if not isinstance(entry, fy.P4TableEntry):
+        return None
     action = entry.action
     if not isinstance(action, fy.P4TableAction) or action.name not in _KEPT:
         return None

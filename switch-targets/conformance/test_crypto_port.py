@@ -97,9 +97,10 @@ def switch(gateway: Gateway) -> FrontSwitch:
 async def test_a_request_has_all_that_its_answer_needs(gateway: Gateway, lying: Host) -> None:
     tunnel = await served(gateway)
     inner = to_server(V4, b"request")
-    gateway.wan.send(gateway.seal(tunnel, inner, 1, tos=0xB8))
+    sealed = seal(tunnel, inner, 1)
+    gateway.wan.send(gateway.esp(tunnel, sealed, tos=0xB8))
     asked, payload = lying.request()
-    assert payload == seal(tunnel, inner, 1)
+    assert payload == sealed
     source, destination = (ip(it).to_bytes(16) for it in (V4.peer, V4.gateway))
     assert asked == Crypto(
         kind=OPEN, tos=0xB8, length=len(payload), port=tunnel.peer_port, slot=tunnel.number,
@@ -220,7 +221,7 @@ async def test_what_is_no_answer_is_counted_at_the_crypto_port(gateway: Gateway,
     await served(gateway)
     for frame in (
         Ether(src=HOST_MAC, dst=FRONT_MAC) / to_server(V4),
-        Ether(src=HOST_MAC, dst=FRONT_MAC, type=ETHERTYPE) / Raw(bytes(46)),
+        Ether(src=HOST_MAC, dst=FRONT_MAC, type=ETHERTYPE) / Raw(bytes(48)),
     ):
         async with gateway.expect_drops(Drop.CRYPTO_FRAME):
             lying.wire.send(frame)
