@@ -79,6 +79,9 @@ GATEWAY_DROPS: Final = {
     24: "too_big",
     25: "ecn",
     26: "leak",
+    27: "crypto_frame",
+    28: "crypto_answer",
+    29: "no_host",
 }
 """Why the gateway's program drops packets, by their places in its counter array `drops`."""
 

@@ -57,4 +57,7 @@ export type GatewayDrop =
   | "not_offered"
   | "too_big"
   | "ecn"
-  | "leak";
+  | "leak"
+  | "crypto_frame"
+  | "crypto_answer"
+  | "no_host";

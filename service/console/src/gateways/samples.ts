@@ -118,9 +118,9 @@ const WORDS: Record<GatewayDrop, Text> = {
   too_big: msg`too big`,
   ecn: msg`ECN`,
   leak: msg`would have left unprotected`,
-  crypto_frame: msg`no answer of a crypto host`,
-  crypto_answer: msg`a crypto host's answer for another tunnel`,
-  no_host: msg`no crypto host`,
+  crypto_frame: msg`not a crypto host's answer`,
+  crypto_answer: msg`a crypto host's wrong answer`,
+  no_host: msg`no crypto host for the SA`,
 };
 
 export const causeWords = (cause: string): string => say((WORDS as Record<string, Text>)[cause] ?? cause);
