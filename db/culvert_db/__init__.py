@@ -35,7 +35,7 @@ from culvert_db.identity import (
     User,
 )
 from culvert_db.migrate import MigrationError, newest_revision, upgrade, upgrade_apart
-from culvert_db.network import Gateway, GatewayEnrolment, Resource, ResourceGateway
+from culvert_db.network import CryptoHost, Gateway, GatewayEnrolment, Resource, ResourceGateway
 from culvert_db.outage import READ_ONLY, describe, is_held, refusal, remedy, sqlstate, why_away
 from culvert_db.ownership import (
     ControllerName,
@@ -104,6 +104,7 @@ __all__ = [
     "AuditLine",
     "Base",
     "ControllerName",
+    "CryptoHost",
     "Database",
     "DenialPage",
     "Device",

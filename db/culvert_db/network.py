@@ -67,6 +67,36 @@ class Gateway(Base):
     created_at: Mapped[CreatedAt]
 
 
+class CryptoHost(Base):
+    """A computer behind a gateway's port that opens and seals ESP for it (docs/crypto-port.md).
+
+    `port`, `mac`: the gateway's, towards the host. `host_port`, `host_mac`: the host's, towards the gateway.
+    """
+
+    __tablename__ = "crypto_hosts"
+    __table_args__ = (
+        UniqueConstraint("gateway_id", "port"),
+        UniqueConstraint("p4runtime_address", "p4runtime_device_id"),
+        CheckConstraint("port BETWEEN 0 AND 511 AND host_port BETWEEN 0 AND 511", name="ports_are_9_bits"),
+    )
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"))
+    p4runtime_address: Mapped[str]
+    p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)
+    port: Mapped[int]
+    mac: Mapped[str]
+    host_port: Mapped[int]
+    host_mac: Mapped[str]
+    # Key-encryption key, encrypted under the controller's master key.
+    kek_ciphertext: Mapped[bytes]
+    # The start of a drain, during which the host gets no SA, and devices are asked to renew those that it has.
+    draining_since: Mapped[datetime.datetime | None]
+    version: Mapped[Version]
+    created_at: Mapped[CreatedAt]
+
+
 class GatewayEnrolment(Base):
     """The permission for one computer to join as this gateway, once. A new one for the name replaces it.
 

@@ -175,6 +175,8 @@ class SecurityAssociation(Base):
     generation: Mapped[int]
     spi: Mapped[int] = mapped_column(BigInteger)
     slot: Mapped[int]
+    # The gateway's port to the crypto host that serves the SA; unset: the gateway's own engine.
+    crypto_port: Mapped[int | None]
     sa_id: Mapped[int] = mapped_column(BigInteger)
     # The endpoint's learned peer applies to SAs with the same tag. 0: a fixed peer.
     tag: Mapped[int] = mapped_column(BigInteger)

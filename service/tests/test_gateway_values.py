@@ -67,21 +67,25 @@ def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
     )
 
 
+@pytest.mark.parametrize("crypto_port", [None, 4])
 @pytest.mark.parametrize("peer", ["203.0.113.10", "2001:db8:9::10"])
 @pytest.mark.parametrize("suite", Suite)
-def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer: str) -> None:
-    schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
+def test_every_entry_survives_the_way_to_the_switch_and_back(
+    suite: Suite, peer: str, crypto_port: int | None
+) -> None:
+    programs = [Settings().p4_artifacts / f"{name}.p4info.txtpb" for name in ("gateway", "crypto_host")]
     tunnel = replace(path(suite, peer), probe=Probe("10.20.0.10", "10.20.0.1"))
     wrap = KeyWrap(new_kek())
-    pair = Pair(1, draw(), draw(), draw_tag())
+    pair = Pair(1, draw(), draw(), draw_tag(), crypto_port)
     keys = PairKeys.new(suite).wrap_with(wrap)
     entries = [
         *static_entries(SITE),
         *pair_entries(tunnel, pair, keys),
         *policy_entries(tunnel, pair.to_device.sa_id),
     ]
-    encoding = Encoding.of(Settings().p4_artifacts / "gateway.p4info.txtpb")
     for item in entries:
+        program = programs[item.table in ("host_in", "host_out")]
+        schema, encoding = P4Schema(program), Encoding.of(program)
         sent = encoding.update(Update(Kind.INSERT, item))
         # finsy, which encodes for any program, is of the same opinion.
         match, args = P4TableMatch(dict(item.match)), dict(item.params)

@@ -34,7 +34,9 @@ _CONSOLE = ROOT / "service/console/dist"
 _DOCUMENTATION = ROOT / "build/docs/site"
 # culvert_service/config.py finds them here, beside the code that they fit.
 _SHIPPED = "culvert_service/shipped"
-_PROGRAM_FILES = ("gateway.json", "gateway.p4info.txtpb")
+_PROGRAM_FILES = tuple(
+    f"{program}.{ending}" for program in ("gateway", "crypto_host") for ending in ("json", "p4info.txtpb")
+)
 # The controller calls these of the embedded Postgres; psql has GNU readline, which is under GPL-3.0-or-later.
 _POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_dump", "pg_restore")
 _READLINE = re.compile(r"lib(readline|tinfo)[-.]")

@@ -169,7 +169,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     dns = Dns(database, zones)
 
     dialled = Dialled(settings.state_dir)
-    fleet = Fleet(_program(settings), own, dialled)
+    fleet = Fleet(*_programs(settings), own, dialled)
     remote = Remote(calls, fleet)
     drain, approval = datetime.timedelta(seconds=settings.drain_seconds), settings.device_approval
     tunnels = Tunnels(
@@ -340,10 +340,17 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     return Built(app, gateways, [part.runs for part in parts if part.runs is not None])
 
 
-def _program(settings: Settings) -> Program:
-    p4info, blob = (settings.p4_artifacts / name for name in ("gateway.p4info.txtpb", "gateway.json"))
-    program = Program(p4info, blob, settings.p4runtime_role)
-    for file in (program.p4info, program.blob):
+def _programs(settings: Settings) -> tuple[Program, Program]:
+    """Of gateways, and of crypto hosts."""
+    gateway, host = (
+        Program(
+            settings.p4_artifacts / f"{name}.p4info.txtpb",
+            settings.p4_artifacts / f"{name}.json",
+            settings.p4runtime_role,
+        )
+        for name in ("gateway", "crypto_host")
+    )
+    for file in (gateway.p4info, gateway.blob, host.p4info, host.blob):
         if not file.is_file():
             raise ConfigurationError(f"p4_artifacts: {file} is not there")
-    return program
+    return gateway, host

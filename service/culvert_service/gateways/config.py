@@ -6,8 +6,10 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from culvert_db import CryptoHost as CryptoHostRow
 from culvert_db import Gateway, GatewayNeighbour
 
+from culvert_service.gateways.crypto_hosts import CryptoHost
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.neighbours import with_found
@@ -35,10 +37,19 @@ class GatewayConfig:
     next_key_wrap: KeyWrap | None = field(default=None, compare=False)
     # While set, some SAs may still be wrapped under the previous KEK.
     rekeying_since: datetime.datetime | None = field(default=None, compare=False)
+    hosts: Sequence[CryptoHost] = field(default=(), compare=False)
+
+    def wrap_at(self, crypto_port: int | None) -> KeyWrap:
+        """Wraps the keys of an SA that the host at this port serves, or the gateway's own engine."""
+        return next((it.key_wrap for it in self.hosts if it.port == crypto_port), self.key_wrap)
 
 
 def kek_context(name: str) -> str:
     return f"gateway {name}"
+
+
+def host_kek_context(name: str) -> str:
+    return f"crypto host {name}"
 
 
 def kek_of(gateway: Gateway, master_key: MasterKey) -> bytes:
@@ -46,9 +57,12 @@ def kek_of(gateway: Gateway, master_key: MasterKey) -> bytes:
 
 
 def config_of(
-    gateway: Gateway, master_key: MasterKey, neighbours: Sequence[GatewayNeighbour] = ()
+    gateway: Gateway,
+    master_key: MasterKey,
+    neighbours: Sequence[GatewayNeighbour] = (),
+    hosts: Sequence[CryptoHostRow] = (),
 ) -> GatewayConfig:
-    """`neighbours`: as found. A caller that needs keys alone leaves them out."""
+    """`neighbours`: as found. A caller that needs the gateway's own keys alone leaves them and the hosts out."""
     next_kek, site = gateway.next_kek_ciphertext, site_of(gateway)
     return GatewayConfig(
         gateway.id,
@@ -61,4 +75,19 @@ def config_of(
         KeyWrap(kek_of(gateway, master_key)),
         None if next_kek is None else KeyWrap(master_key.open(next_kek, kek_context(gateway.name))),
         gateway.rekeying_since,
+        [_host(host, master_key) for host in hosts],
+    )
+
+
+def _host(host: CryptoHostRow, master_key: MasterKey) -> CryptoHost:
+    return CryptoHost(
+        host.name,
+        host.p4runtime_address,
+        host.p4runtime_device_id,
+        host.port,
+        host.mac,
+        host.host_port,
+        host.host_mac,
+        host.draining_since is not None,
+        KeyWrap(master_key.open(host.kek_ciphertext, host_kek_context(host.name))),
     )

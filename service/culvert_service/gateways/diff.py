@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
-from culvert_service.gateways.tunnel_entries import same_sa
+from culvert_service.gateways.tunnel_entries import SA_TABLES, same_sa
 
-_SAD = ("sad_in", "sad_out")
 # First the entries that admit packets, then the entries that they refer to.
 _DELETE_ORDER = (
-    *("spd_out", "sad_out", "spd_in", "sad_in"),
-    *("port_role", "own_address", "icmp_source", "route", "ecmp_member", "nexthop"),
+    *("spd_out", "sad_out", "crypto_out", "host_out", "spd_in", "sad_in", "crypto_in", "host_in"),
+    *("port_role", "crypto_port", "front", "own_address", "icmp_source", "route", "ecmp_member", "nexthop"),
 )
 
 
@@ -44,7 +43,7 @@ class DesiredTunnel:
         source: object = None,
     ) -> DesiredTunnel:
         """A tunnel whose entries are already built."""
-        sas = tuple(item.key for item in vital if item.table in _SAD)
+        sas = tuple(item.key for item in vital if item.table in SA_TABLES)
         return cls(tunnel_id, generation, sas, lambda: (vital, draining), source)
 
 
@@ -108,7 +107,7 @@ def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: It
             lost.append(tunnel)
             continue
         vital, draining = tunnel.entries()
-        if all(_is_there(item, there) for item in vital if item.table in _SAD):
+        if all(_is_there(item, there) for item in vital if item.table in SA_TABLES):
             want(vital)
             want(item for item in draining if _is_there(item, there))
         else:
@@ -118,7 +117,7 @@ def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: It
 
 def _is_there(item: Entry, there: dict[EntryKey, Entry]) -> bool:
     found = there.get(item.key)
-    return found is not None and (found == item or (item.table in _SAD and same_sa(found, item)))
+    return found is not None and (found == item or (item.table in SA_TABLES and same_sa(found, item)))
 
 
 def _updates(

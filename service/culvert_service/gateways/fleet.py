@@ -44,8 +44,12 @@ class Elsewhere:
 class Fleet:
     """Runs a link for each owned gateway, and stops them together. Each connection uses the newest certificate."""
 
-    def __init__(self, program: Program, own: OwnCertificates, dialled: Dialled) -> None:
+    def __init__(
+        self, program: Program, host_program: Program, own: OwnCertificates, dialled: Dialled
+    ) -> None:
+        """`host_program`: of the gateways' crypto hosts."""
         self._program = program
+        self._host_program = host_program
         self._own = own
         self._dialled = dialled
         self._links: dict[str, Link] = {}
@@ -57,17 +61,25 @@ class Fleet:
         """`own` starts the links."""
 
     def own(self, config: GatewayConfig, epoch: int, events: GatewayEvents, owner: Owner) -> None:
-        """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys or MAC
-        addresses of neighbours change, the present link takes them.
+        """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys, MAC
+        addresses of neighbours or crypto hosts change, the present link takes them.
         """
         link = self._links.get(config.name)
         if link is not None and (link.epoch, link.config) == (epoch, config):
             link.take_keys(config)
             link.take_neighbours(config)
+            link.take_hosts(config)
             return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(
-            config, epoch, self._program.at(config.kind), self._own, self._dialled, events, owner
+            config,
+            epoch,
+            self._program.at(config.kind),
+            self._host_program,
+            self._own,
+            self._dialled,
+            events,
+            owner,
         )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 
@@ -91,6 +103,14 @@ class Fleet:
             return link
         standing = self._standings.get(name)
         return Elsewhere(name, standing.epoch) if standing is not None and standing.online else None
+
+    def place(self, name: str) -> int | None:
+        """As `Link.place`; at another controller's gateway, the first host that does not drain."""
+        if (link := self._links.get(name)) is not None:
+            return link.place()
+        standing = self._standings.get(name)
+        hosts = standing.config.hosts if standing is not None else ()
+        return next((host.port for host in hosts if not host.draining), None)
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())

@@ -15,6 +15,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 _SAS = cast("Table", SecurityAssociation.__table__)
 # Candidates per draw: so many that one is probably free even when most numbers are taken.
 _DRAWN = 16
+_OF_BOTH = ("gateway_id", "generation", "tag", "crypto_port")
 
 
 def draw_free_number(
@@ -38,7 +39,7 @@ def draw_free_number(
 def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
     """Insert a pair whose owner these columns name. Returns id, direction and slot of each SA that got free numbers.
 
-    Takes `gateway_id`, `generation`, `tag`, and `{direction}_spi` and `{direction}_sa_id` of each direction.
+    Takes `gateway_id`, `generation`, `tag`, `crypto_port`, and `{direction}_spi` and `{direction}_sa_id` of each direction.
     """
     return (
         insert(_SAS)
@@ -49,7 +50,7 @@ def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
 
 
 def _bind_values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
-    values: dict[str, Any] = {name: bindparam(name) for name in (*owner, "gateway_id", "generation", "tag")}
+    values: dict[str, Any] = {name: bindparam(name) for name in (*owner, *_OF_BOTH)}
     values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
     values["direction"] = direction.value
     values["slot"] = draw_free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)

@@ -124,6 +124,8 @@ class KekRotation:
             await self._promote(link, following)
         elif link.config.rekeying_since is not None:
             await self._rekey(link)
+        elif moving := await link.sas_to_move():
+            await self._renew_some(link, moving)
 
     async def _promote(self, link: Link, following: KeyWrap) -> None:
         """Make the next KEK the present one. The gateway can then open keys wrapped under either KEK."""
@@ -144,7 +146,7 @@ class KekRotation:
         _log.info("gateway has its next key-encryption key", extra={"gateway": link.name})
 
     async def _rekey(self, link: Link) -> None:
-        left = await self._find_left(link)
+        left = await self._find_left(link) | await link.sas_to_move()
         link.sas_to_rekey = len(left)
         if left:
             await self._renew_some(link, left)
@@ -197,7 +199,11 @@ class KekRotation:
 
 
 def _rotates(link: Link) -> bool:
-    return link.config.next_key_wrap is not None or link.config.rekeying_since is not None
+    return (
+        link.config.next_key_wrap is not None
+        or link.config.rekeying_since is not None
+        or any(host.draining for host in link.config.hosts)
+    )
 
 
 def _due(left: Collection[int], asked: Mapping[int, _Asked], now: float) -> Sequence[int]:

@@ -14,6 +14,11 @@ class GatewayKind(enum.Enum):
     CRYPTO_HOST = "crypto-host"
 
     @property
+    def has_engine(self) -> bool:
+        """Whether the switch opens and seals ESP itself; a switching chip has crypto hosts for it."""
+        return self in (GatewayKind.SLUICE, GatewayKind.BMV2)
+
+    @property
     def keeps_roles(self) -> bool:
         """Whether the switch honours P4Runtime roles (section 5.2). bmv2 knows only the default role."""
         return self is not GatewayKind.BMV2

@@ -30,6 +30,7 @@ from opentelemetry.trace import SpanKind
 from culvert_service.database import DatabaseBusyError, DatabaseDownError
 from culvert_service.gateways import mapped
 from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.crypto_hosts import HostedTables, Hosts
 from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update, differences
@@ -57,6 +58,8 @@ _log = logging.getLogger(__name__)
 COUNTED = ("sad_in", "spd_in", "spd_out", "sad_out")
 # The tables whose entries hold wrapped keys.
 SAS = ("sad_in", "sad_out")
+# The actions of their entries whose keys a crypto host has.
+_AT_HOST = ("open_at", "seal_at")
 # Short, because a person waits for the set-up while the gateway may be gone.
 WRITE_SECONDS = 1.0
 _TURN_SECONDS = 0.5
@@ -131,12 +134,13 @@ class Link:
         config: GatewayConfig,
         epoch: int,
         program: Program,
+        host_program: Program,
         own: OwnCertificates,
         dialled: Dialled,
         events: GatewayEvents,
         owner: Owner,
     ) -> None:
-        """`epoch`: the epoch of the gateway's lease; it is the election id."""
+        """`epoch`: the epoch of the gateway's lease; it is the election id, at the gateway's crypto hosts too."""
         self.config = config
         self.epoch = epoch
         self.guard = Guard()
@@ -156,6 +160,7 @@ class Link:
         # when they were last counted.
         self.rekeyed_at = time.monotonic()
         self.sas_to_rekey: int | None = None
+        self.hosts = Hosts(epoch, host_program, own, self)
         self._program = program
         self._encoding = Encoding.of(program.p4info)
         self._own = own
@@ -184,6 +189,13 @@ class Link:
 
     async def run(self) -> None:
         """Connect, and reconnect after each failure, until cancelled."""
+        self.hosts.take(self.config.hosts)
+        try:
+            await self._run()
+        finally:
+            await self.hosts.stop()
+
+    async def _run(self) -> None:
         while True:
             try:
                 await self._hold_session()
@@ -216,6 +228,7 @@ class Link:
         after a connection counts as no drift.
         """
         self._reconciled += 1
+        self.hosts.settle()
         if not self.online:
             self._set_online()
         elif drift:
@@ -240,6 +253,28 @@ class Link:
         if config.present != self._written:
             self._moved.set()
 
+    def take_hosts(self, config: GatewayConfig) -> None:
+        """Use this configuration's crypto hosts from now on."""
+        before, self.config = self.config.hosts, replace(self.config, hosts=config.hosts)
+        self.hosts.take(config.hosts)
+        if [*config.hosts] != [*before]:
+            self.reconcile_soon()
+
+    def host_changed(self) -> None:
+        self.reconcile_soon()
+
+    def place(self) -> int | None:
+        """The crypto port for a new pair of SAs; None: the gateway's own engine. Raises CulvertError GATEWAY_REFUSED."""
+        port = self.hosts.place()
+        if port is None and not self.config.kind.has_engine:
+            why = Phrase("none of its crypto hosts is in use")
+            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why)
+        return port
+
+    def static_entries(self) -> list[Entry]:
+        """The entries that depend on no tunnel."""
+        return [*static_entries(self.config.present), *self.hosts.static_entries()]
+
     async def keks(self) -> list[bytes] | None:
         """Fingerprints of the KEKs that the gateway has, newest first; None when the gateway cannot report them.
 
@@ -259,9 +294,18 @@ class Link:
             raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=str(error)) from None
 
     async def sas(self) -> list[Entry]:
-        """The gateway's SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
+        """The SAs of the gateway's own engine, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
         async with self._begin_read(_OBSERVE_SECONDS) as tables:
-            return await self._heard_all(tables.whole(SAS))
+            return [it for it in await self._heard_all(tables.whole(SAS)) if it.action not in _AT_HOST]
+
+    async def sas_to_move(self) -> set[int]:
+        """The ids of the SAs that a draining crypto host opens. Raises CulvertError GATEWAY_DOWN."""
+        draining = {it.host.port for it in self.hosts.links() if it.host.draining}
+        if not draining:
+            return set()
+        async with self._begin_read(_OBSERVE_SECONDS) as tables:
+            opened = await self._heard_all(tables.whole(["crypto_in"]))
+        return {dict(it.params)["sa_id"] for it in opened if dict(it.match)["port"] in draining}
 
     def reconcile_soon(self) -> None:
         """Start a reconciliation early, for a writer that could not finish."""
@@ -460,7 +504,7 @@ class Link:
             ids,
         )
         over = self._over = asyncio.get_running_loop().create_future()
-        tables = Tables(session, self._encoding)
+        tables = HostedTables(session, self._encoding, self.hosts)
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._open(session)

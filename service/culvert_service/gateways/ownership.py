@@ -204,10 +204,11 @@ class Ownership:
     def _config(self, seen: repository.GatewayRow) -> GatewayConfig:
         gateway = seen.gateway
         columns = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}
-        row = columns, [(it.side, it.address, it.mac) for it in seen.neighbours]
+        of_others = [(it.side, it.address, it.mac) for it in seen.neighbours]
+        row = columns, [*of_others, *((it.id, it.version) for it in seen.hosts)]
         known = self._parsed.get(gateway.id)
         if known is None or known[0] != row:
-            config = config_of(gateway, self._master_key, seen.neighbours)
+            config = config_of(gateway, self._master_key, seen.neighbours, seen.hosts)
             known = self._parsed[gateway.id] = (row, config)
         return known[1]
 

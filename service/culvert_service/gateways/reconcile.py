@@ -13,7 +13,6 @@ from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
 from culvert_service.gateways.entry import Entry, Kind
 from culvert_service.gateways.health import Drift
 from culvert_service.gateways.link import Link
-from culvert_service.gateways.site import static_entries
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ def _count_drift(todo: Plan) -> Drift:
 
 
 async def _find_difference(link: Link, state: DesiredState) -> Plan:
-    sieve = Sieve(static_entries(link.config.present), await link.hashes())
+    sieve = Sieve(link.static_entries(), await link.hashes())
     # In a thread, because comparing 100,000 entries would block the event loop.
     async for portion in state.read_desired(link.config.id):
         await asyncio.to_thread(sieve.add, portion)
@@ -89,4 +88,4 @@ async def _plan_whole(link: Link, state: DesiredState) -> tuple[Plan, list[Entry
     """The plan, and all observed entries."""
     tunnels = [one async for portion in state.read_desired(link.config.id) for one in portion]
     observed = await link.observe()
-    return await asyncio.to_thread(plan, static_entries(link.config.present), tunnels, observed), observed
+    return await asyncio.to_thread(plan, link.static_entries(), tunnels, observed), observed

@@ -12,6 +12,7 @@ from typing import Any
 from culvert_db import (
     GATEWAYS_CHANNEL,
     ControllerName,
+    CryptoHost,
     Gateway,
     GatewayHealth,
     GatewayLease,
@@ -207,6 +208,7 @@ class GatewayRow:
     reason: str
     health: GatewayHealth | None
     neighbours: Sequence[GatewayNeighbour] = ()
+    hosts: Sequence[CryptoHost] = ()
 
 
 async def by_name(session: AsyncSession, name: str) -> Gateway | None:
@@ -390,7 +392,13 @@ async def gateway_rows(
     found = [_gateway_row(*row) for row in await session.execute(query)]
     resolving = [it.gateway.id for it in found if it.gateway.resolves]
     neighbours = await read_neighbours(session, resolving) if resolving else {}
-    return [replace(it, neighbours=neighbours.get(it.gateway.id, ())) for it in found]
+    hosts: dict[int, list[CryptoHost]] = defaultdict(list)
+    for host in await session.scalars(select(CryptoHost).order_by(CryptoHost.port)):
+        hosts[host.gateway_id].append(host)
+    return [
+        replace(it, neighbours=neighbours.get(it.gateway.id, ()), hosts=hosts.get(it.gateway.id, ()))
+        for it in found
+    ]
 
 
 def _gateway_row(

@@ -151,7 +151,7 @@ def _interfaces(site: Site) -> Iterator[Entry]:
     wan, lan = site.wan, site.lan
     for interface, action, port in ((WAN, "set_wan", wan), (LAN, "set_lan", lan)):
         match = {"port": port.port, "vlan": port.vlan}
-        yield entry("port_role", {**match}, action, {"interface_id": interface, "mac": _mac(port.mac)})
+        yield entry("port_role", {**match}, action, {"interface_id": interface, "mac": mac_number(port.mac)})
     own = ((WAN, site.address, site.address6), (LAN, lan.address, lan.address6))
     for interface, *addresses in own:
         for address in filter(None, addresses):
@@ -192,7 +192,7 @@ def _inside_routes(site: Site) -> Iterator[Entry]:
         yield _route(prefix, "via", {"nexthop_id": hops[router]})
 
 
-def _mac(mac: str) -> int:
+def mac_number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
@@ -200,7 +200,7 @@ def _next_hop(hop_id: int, role: int, port: Wan | Lan, mac: str) -> Iterator[Ent
     if mac == UNKNOWN_MAC:
         return
     params = {"role": role, "port": port.port, "vlan": port.vlan, "mtu": port.mtu}
-    params |= {"src_mac": _mac(port.mac), "dst_mac": _mac(mac)}
+    params |= {"src_mac": mac_number(port.mac), "dst_mac": mac_number(mac)}
     yield entry("nexthop", {"id": hop_id}, "set_nexthop", params)
 
 

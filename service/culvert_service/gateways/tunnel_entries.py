@@ -6,6 +6,13 @@ sad_out (SA)                                  → seal(slot, key, SPI, peer) ┘
 spd_out (LAN, target → inner address), each   → protect(SA)                  the tunnel's outbound policy,
         (LAN, gateway → inner address, ICMP)                                 with the gateway's answers to probes
 
+A pair that a crypto host serves has three entries for each SA (docs/crypto-port.md):
+
+sad_in  (gateway's address, SPI)  → open_at(port, slot, SPI)       host_in  (port, slot, SPI) → open(key, limits)
+crypto_in  (port, slot, SPI)      → opened(SA)                     host_out (port, slot, SPI) → seal(key, SPI, limits)
+sad_out (SA)                      → seal_at(port, slot, SPI)
+crypto_out (port, slot, SPI)      → sealed(SA, SPI, peer)
+
 The gateway follows the peer by itself: it stores the source of the last authenticated packet in the tunnel's endpoint,
 under the pair's tag. That source takes precedence over the peer in sad_out.
 """
@@ -35,7 +42,9 @@ _BOTH_HOSTS = 256
 _ICMP, _ICMPV6 = 1, 58
 
 # The fields that identify the SA; the other fields can be modified.
-_IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
+_IDENTITY = ("sa_id", "port", "slot", "generation", "spi", "suite", "esn", "endpoint", "tag")
+# The tables whose entries are lost with an SA. Those of a crypto host have its key, the others lead to it.
+SA_TABLES = ("sad_in", "sad_out", "host_in", "host_out")
 
 
 class TunnelParameters(Protocol):
@@ -149,12 +158,16 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A generation: the SA for decryption and the SA for encryption at the gateway."""
+    """A generation: the SA for decryption and the SA for encryption at the gateway.
+
+    `crypto_port`: the gateway's port to the crypto host that serves both; None: the gateway's own engine.
+    """
 
     generation: int
     to_gateway: SaNumbers
     to_device: SaNumbers
     tag: Tag
+    crypto_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,28 +177,39 @@ class WrappedKeys:
 
 
 def pair_entries(path: TunnelParameters, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
-    """sad_in, spd_in for each selector, sad_out. Entries without keys can be compared and deleted, but not written."""
+    """sad_in, spd_in for each selector, sad_out, with those of a crypto host before the entries that lead to them.
+
+    Entries without keys can be compared and deleted, but not written.
+    """
     into, out = pair.to_gateway, pair.to_device
-    shared = {"suite": path.suite.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
-    shared |= _limits(path.soft)
-    sad_in = entry(
-        "sad_in",
-        {"dst": mapped.number(path.gateway_address), "spi": into.spi},
-        "open",
-        shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": MIN_REPLAY_WINDOW},
-        wrapped_key=keys and keys.to_gateway,
-    )
-    sad_out = entry(
-        "sad_out",
-        {"sa_id": out.sa_id},
-        "seal",
-        shared
-        | {"slot": out.slot, "spi": out.spi}
+    esp = {"suite": path.suite.number, "esn": 1} | _limits(path.soft)
+    opens, seals = esp | {"replay_window": MIN_REPLAY_WINDOW}, esp
+    peer: dict[str, int] = {"endpoint": path.endpoint, "tag": pair.tag}
+    opened = peer | {"sa_id": into.sa_id}
+    sealed = (
+        peer
+        | {"spi": out.spi}
         | {"src": mapped.number(path.gateway_address), "dst": mapped.number(path.peer_address)}
-        | {"sport": NAT_T_PORT if path.peer_port else 0, "dport": path.peer_port},
-        wrapped_key=keys and keys.to_device,
+        | {"sport": NAT_T_PORT if path.peer_port else 0, "dport": path.peer_port}
     )
-    return sad_in, *inward_policy(path, pair), sad_out
+    into_key, out_key = (keys.to_gateway, keys.to_device) if keys else (None, None)
+    sad_in, sad_out = sa_keys(path, pair)[:2]
+    if pair.crypto_port is None:
+        return (
+            _entry(sad_in, "open", opens | opened | {"slot": into.slot}, into_key),
+            *inward_policy(path, pair),
+            _entry(sad_out, "seal", seals | sealed | {"slot": out.slot}, out_key),
+        )
+    into_at, out_at = _at_host(pair.crypto_port, into), _at_host(pair.crypto_port, out)
+    return (
+        entry("host_in", {**into_at}, "open", opens | {"spi": into.spi}, wrapped_key=into_key),
+        entry("crypto_in", {**into_at}, "opened", opened),
+        _entry(sad_in, "open_at", into_at),
+        *inward_policy(path, pair),
+        entry("host_out", {**out_at}, "seal", seals | {"spi": out.spi}, wrapped_key=out_key),
+        entry("crypto_out", {**out_at}, "sealed", sealed | {"sa_id": out.sa_id}),
+        _entry(sad_out, "seal_at", out_at),
+    )
 
 
 def inward_policy(path: TunnelParameters, pair: Pair) -> tuple[Entry, ...]:
@@ -196,14 +220,19 @@ def inward_policy(path: TunnelParameters, pair: Pair) -> tuple[Entry, ...]:
     )
 
 
-def sa_keys(path: Path, pair: Pair) -> tuple[EntryKey, EntryKey]:
-    """The keys of the pair's entries in sad_in and sad_out."""
+def sa_keys(path: TunnelParameters, pair: Pair) -> tuple[EntryKey, ...]:
+    """The keys of the pair's entries in sad_in and sad_out, then of those in host_in and host_out, if any."""
     into = (("dst", mapped.number(path.gateway_address)), ("spi", pair.to_gateway.spi))
-    return ("sad_in", into, 0), ("sad_out", (("sa_id", pair.to_device.sa_id),), 0)
+    at_gateway = ("sad_in", into, 0), ("sad_out", (("sa_id", pair.to_device.sa_id),), 0)
+    if pair.crypto_port is None:
+        return at_gateway
+    served = (("host_in", pair.to_gateway), ("host_out", pair.to_device))
+    at_host = ((table, tuple(sorted(_at_host(pair.crypto_port, sa).items())), 0) for table, sa in served)
+    return *at_gateway, *at_host
 
 
 def same_sa(one: Entry, other: Entry) -> bool:
-    """Whether two entries of sad_in or sad_out with the same key are the same SA; peer and limits may differ."""
+    """Whether two entries of an SA with the same key are the same SA; peer and limits may differ."""
     return one.action == other.action and _identity(one) == _identity(other)
 
 
@@ -241,6 +270,16 @@ def _narrowness(match: dict[str, MatchValue]) -> int:
     """The number of mask bits of both addresses."""
     ternary = (value for value in (match["src"], match["dst"]) if isinstance(value, tuple))
     return sum(mask.bit_count() for _, mask in ternary)
+
+
+def _entry(key: EntryKey, action: str, params: dict[str, int], wrapped_key: bytes | None = None) -> Entry:
+    table, match, priority = key
+    return Entry(table, match, action, tuple(sorted(params.items())), priority, wrapped_key)
+
+
+def _at_host(crypto_port: int, sa: SaNumbers) -> dict[str, int]:
+    """An SA's place at a crypto host. Each SA has another SPI than the slot's SA before it."""
+    return {"port": crypto_port, "slot": sa.slot, "generation": sa.spi}
 
 
 def _identity(item: Entry) -> tuple[int | None, ...]:

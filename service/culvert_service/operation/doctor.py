@@ -66,7 +66,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
             yield _authority(settings.state_dir, name)
     missing = [
         name
-        for name in ("gateway.json", "gateway.p4info.txtpb")
+        for name in ("gateway.json", "gateway.p4info.txtpb", "crypto_host.json", "crypto_host.p4info.txtpb")
         if not (settings.p4_artifacts / name).is_file()
     ]
     yield Finding(

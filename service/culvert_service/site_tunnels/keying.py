@@ -139,7 +139,8 @@ class Keying:
             row = await repository.lock_tunnel(session, SiteTunnel.id == record.id)
             if row is None or row.generation != record.keys.current:
                 return
-            if not await repository.insert_pairs(session, row, generation):
+            ports = self._fleet.place(row.a.name), self._fleet.place(row.b.name)
+            if not await repository.insert_pairs(session, row, generation, ports):
                 gateways = " or ".join(end.gateway for end in record.ends)
                 raise CulvertError(Reason.GATEWAY_REFUSED, gateway=gateways, why=Phrase("no free SA numbers"))
         numbered = await self._again(record.id)

@@ -46,7 +46,7 @@ class Programming:
         standing = self._fleet.find_standing(end.gateway)
         if standing is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
-        wrap = standing.config.key_wrap.wrap
+        wrap = standing.config.wrap_at(end.pairs[generation][1].crypto_port).wrap
         keys = WrappedKeys(wrap(to_open), wrap(to_seal))
         if link := self._fleet.get(end.gateway):
             await _install(link, end, generation, keys)

@@ -192,11 +192,19 @@ def _inner_mtu(suite: Suite, sites: tuple[Site, Site]) -> int:
 
 def _pairs(sas: Iterable[SecurityAssociation], gateway_id: int) -> dict[int, Pair]:
     numbers: dict[int, dict[Direction, SaNumbers]] = {}
+    crypto_ports: dict[int, int | None] = {}
     for sa in sas:
         if sa.gateway_id == gateway_id:
             of_it = numbers.setdefault(sa.generation, {})
+            crypto_ports[sa.generation] = sa.crypto_port
             of_it[sa.direction] = SaNumbers(Spi(sa.spi), Slot(sa.slot), SaId(sa.sa_id))
     return {
-        generation: Pair(generation, of_it[Direction.TO_GATEWAY], of_it[Direction.TO_DEVICE], FIXED_PEER)
+        generation: Pair(
+            generation,
+            of_it[Direction.TO_GATEWAY],
+            of_it[Direction.TO_DEVICE],
+            FIXED_PEER,
+            crypto_ports[generation],
+        )
         for generation, of_it in numbers.items()
     }

@@ -145,14 +145,19 @@ async def count_version(session: AsyncSession, tunnels: Collection[uuid.UUID]) -
     await session.execute(touched.execution_options(synchronize_session=False))
 
 
-async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: int) -> bool:
-    """Insert SAs with unique numbers at both gateways; False when one of them has no free numbers."""
+async def insert_pairs(
+    session: AsyncSession, tunnel: SiteTunnel, generation: int, crypto_ports: tuple[int | None, int | None]
+) -> bool:
+    """Insert SAs with unique numbers at both gateways; False when one of them has no free numbers.
+
+    `crypto_ports`: of the two gateways, as in `Pair`.
+    """
     for _ in range(_TRIES):
         spis = {gateway: draw().spi for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id)}
         inserted = 0
-        for gateway, other in (
-            (tunnel.a_gateway_id, tunnel.b_gateway_id),
-            (tunnel.b_gateway_id, tunnel.a_gateway_id),
+        for gateway, other, crypto_port in (
+            (tunnel.a_gateway_id, tunnel.b_gateway_id, crypto_ports[0]),
+            (tunnel.b_gateway_id, tunnel.a_gateway_id, crypto_ports[1]),
         ):
             # The receiver chooses an SPI (RFC 4301 section 4.1).
             drawn = {
@@ -168,6 +173,7 @@ async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: in
                     gateway_id=gateway,
                     generation=generation,
                     tag=FIXED_PEER,
+                    crypto_port=crypto_port,
                     **drawn,
                 )
             )

@@ -376,6 +376,7 @@ async def insert_pair(
     gateway_id: int,
     generation: int,
     tag: Tag,
+    crypto_port: int | None,
     *,
     renewing: bool = False,
 ) -> Pair | None:
@@ -393,6 +394,7 @@ async def insert_pair(
             device_id=device_id,
             generation=generation,
             tag=tag,
+            crypto_port=crypto_port,
             **numbers,
         )
         if len(inserted) == len(drawn):
@@ -401,7 +403,7 @@ async def insert_pair(
                 SaNumbers(drawn[direction].spi, slots[direction], drawn[direction].sa_id)
                 for direction in (Direction.TO_GATEWAY, Direction.TO_DEVICE)
             )
-            return Pair(generation, to_gateway, to_device, tag)
+            return Pair(generation, to_gateway, to_device, tag, crypto_port)
         lost = [row[0] for row in inserted]
         await transaction.run(_TAKE_BACK, ids=lost)
     return None

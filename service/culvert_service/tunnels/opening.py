@@ -347,7 +347,7 @@ class Opening:
         )
         # One request: no device has the tunnel yet, so the order of its entries has no effect.
         install = [
-            *install_pair(path, pair, keys.wrap_with(link.config.key_wrap)),
+            *install_pair(path, pair, keys.wrap_with(link.config.wrap_at(pair.crypto_port))),
             *inserts(*policy_entries(path, pair.to_device.sa_id)),
         ]
         return _Job(granted, [install], replaced=replaced)
@@ -413,7 +413,7 @@ class Opening:
         ]
         granted = _grant(existing, path, GrantedPair.of(pair, keys, path))
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
-        batches = [install_pair(path, pair, keys.wrap_with(link.config.key_wrap)), switch]
+        batches = [install_pair(path, pair, keys.wrap_with(link.config.wrap_at(pair.crypto_port))), switch]
         return _Job(granted, batches, draining=step.drain, leftovers=tuple(leftovers))
 
 

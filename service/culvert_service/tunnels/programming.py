@@ -70,7 +70,7 @@ async def allocate_pair(
 ) -> Pair:
     """Raises CulvertError GATEWAY_REFUSED."""
     pair = await hot_queries.insert_pair(
-        transaction, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
+        transaction, tunnel_id, device_id, link.config.id, generation, tag, link.place(), renewing=renewing
     )
     if pair is None:
         raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why=Phrase("it has no free SA numbers"))

@@ -268,7 +268,7 @@ def build_path(
 def _parse_pair(generation: int, sas: Sequence[Mapping[str, Any]]) -> Pair:
     of_it = {sa["direction"]: sa for sa in sas if sa["generation"] == generation}
     into, out = of_it[Direction.TO_GATEWAY], of_it[Direction.TO_DEVICE]
-    return Pair(generation, _parse_numbers(into), _parse_numbers(out), Tag(into["tag"]))
+    return Pair(generation, _parse_numbers(into), _parse_numbers(out), Tag(into["tag"]), into["crypto_port"])
 
 
 def _parse_numbers(sa: Mapping[str, Any]) -> SaNumbers:

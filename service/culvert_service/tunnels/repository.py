@@ -110,9 +110,11 @@ WHERE tunnels.id = sa.tunnel_id AND tunnels.id = ANY (CAST(:ids AS uuid[])) AND 
 """)
 _RENUMBER = text("""
 UPDATE security_associations AS sa
-SET spi = new.spi, generation = new.generation, tag = new.tag, made_at = now(), drain_until = NULL
-FROM unnest(CAST(:ids AS uuid[]), CAST(:directions AS text[]), CAST(:spis AS bigint[]),
-            CAST(:generations AS int[]), CAST(:tags AS bigint[])) AS new (id, direction, spi, generation, tag)
+SET spi = new.spi, generation = new.generation, tag = new.tag, crypto_port = new.crypto_port, made_at = now(),
+    drain_until = NULL
+FROM unnest(CAST(:ids AS uuid[]), CAST(:directions AS text[]), CAST(:spis AS bigint[]), CAST(:generations AS int[]),
+            CAST(:tags AS bigint[]), CAST(:crypto_ports AS int[]))
+    AS new (id, direction, spi, generation, tag, crypto_port)
 WHERE sa.tunnel_id = new.id AND sa.direction = new.direction
 """)
 _ADVANCE = text("""
@@ -265,14 +267,14 @@ async def renumber(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, Pai
     """Replace all pairs of each tunnel by the given one. Raises IntegrityError when an SPI is taken."""
     await session.execute(_FORGET_OTHERS, {"ids": [number for number, _ in tunnels]})
     sas = [
-        (number, direction, sa.spi, pair.generation, pair.tag)
+        (number, direction, sa.spi, pair.generation, pair.tag, pair.crypto_port)
         for number, pair in tunnels
         for direction, sa in (
             (Direction.TO_GATEWAY, pair.to_gateway),
             (Direction.TO_DEVICE, pair.to_device),
         )
     ]
-    names = ("ids", "directions", "spis", "generations", "tags")
+    names = ("ids", "directions", "spis", "generations", "tags", "crypto_ports")
     await session.execute(
         _RENUMBER, {name: list(column) for name, column in zip(names, zip(*sas, strict=True), strict=True)}
     )

@@ -126,7 +126,7 @@ class Restoring:
             free = await repository.lock_idle(
                 session, [(record.id, record.generations.current) for record in records]
             )
-            restored = [_renumber(record) for record in records if record.id in free]
+            restored = [_renumber(record, link) for record in records if record.id in free]
             if not restored:
                 return []
             await repository.renumber(session, [(one.record.id, one.pair) for one in restored])
@@ -141,7 +141,7 @@ class Restoring:
                 update
                 for one in restored
                 for update in install_pair(
-                    one.record.path, one.pair, one.keys.wrap_with(link.config.key_wrap)
+                    one.record.path, one.pair, one.keys.wrap_with(link.config.wrap_at(one.pair.crypto_port))
                 )
             ]
             policies = [
@@ -166,8 +166,11 @@ class Restoring:
             await self._closing.close_lost(link, [(one.record.id, one.pair.generation) for one in left])
 
 
-def _renumber(record: TunnelRecord) -> Restored:
-    """Keep the gateway's numbers, which are free again; draw new SPIs, because the device may still have the old ones."""
+def _renumber(record: TunnelRecord, link: Link) -> Restored:
+    """Keep the gateway's numbers, which are free again; draw new SPIs, because the device may still have the old ones.
+
+    Raises CulvertError GATEWAY_REFUSED.
+    """
     old = record.pairs[record.generations.current]
     generation = max(record.generations.numbers) + 1
     pair = Pair(
@@ -175,5 +178,6 @@ def _renumber(record: TunnelRecord) -> Restored:
         replace(old.to_gateway, spi=draw_spi()),
         replace(old.to_device, spi=draw_spi()),
         draw_tag(),
+        link.place(),
     )
     return Restored(record, pair, PairKeys.new(record.path.suite))

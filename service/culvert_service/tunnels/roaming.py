@@ -1,6 +1,6 @@
 """Roaming: writes the peer endpoint that a gateway has authenticated to the database and to the gateway's entries.
 
- gateway ── moved_t, until acted on ──► Newest ── one at a time, at most once a second ──► sad_out modified, row updated
+ gateway ── moved_t, until acted on ──► Newest ── one at a time, at most once a second ──► entry modified, row updated
 
 Only an authenticated packet moves a peer (RFC 4555 section 3.5). The gateway already sends to the new endpoint when it
 reports it, so nothing here is urgent: many moves cost at most one write per second and SA.
@@ -29,6 +29,8 @@ from culvert_service.tunnels.record import TunnelRecord
 _log = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 1.0
+# The tables whose entries have an SA's peer: of the gateway's own engine, and of a crypto host.
+_WITH_PEER = ("sad_out", "crypto_out")
 
 # A gateway's id, and an outbound SA on it.
 _Sa = tuple[int, int]
@@ -127,7 +129,7 @@ def _is_concerned(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
 
 async def _find_changes(link: Link, record: TunnelRecord, path: Path) -> list[Update]:
     wanted = [item for pair in record.pairs.values() for item in pair_entries(path, pair)]
-    seals = {item.key: item for item in wanted if item.table == "sad_out"}
+    seals = {item.key: item for item in wanted if item.table in _WITH_PEER}
     return [
         Update(Kind.MODIFY, seals[found.key].with_key_of(found), found)
         for found in await link.read_stored(list(seals.values()))

@@ -345,7 +345,7 @@ class Tunnels:
             )
             await hot_queries.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
-            install = install_pair(record.path, pair, keys.wrap_with(link.config.key_wrap))
+            install = install_pair(record.path, pair, keys.wrap_with(link.config.wrap_at(pair.crypto_port)))
             if none := await program_and_commit(transaction, link, [install], timeline, changes=record):
                 return none
         leftovers = [
