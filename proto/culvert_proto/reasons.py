@@ -89,6 +89,7 @@ class Reason(enum.IntEnum):
     DATABASE_DOWN = error_pb2.REASON_DATABASE_DOWN
     DATABASE_BUSY = error_pb2.REASON_DATABASE_BUSY
     GATEWAY_IN_USE = error_pb2.REASON_GATEWAY_IN_USE
+    CRYPTO_HOST_IN_USE = error_pb2.REASON_CRYPTO_HOST_IN_USE
     GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
     GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
@@ -862,6 +863,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_IN_USE: Entry(
         "The gateway {gateway} is in use: {why}.",
         "Remove the gateway from its resources, whose tunnels then move or close, and delete its site tunnels.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.CRYPTO_HOST_IN_USE: Entry(
+        "The crypto host {host} serves {sas} SAs.",
+        "Drain it, wait until it serves none, and delete it then.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

@@ -13,7 +13,7 @@ import finsy as fy
 Entity = fy.P4TableEntry | fy.P4DigestEntry
 PORT, HOST_PORT = 4, 1
 FRONT_MAC, HOST_MAC = "02:00:00:00:04:01", "02:00:00:00:04:02"
-# What the gateway's answer to its host wants to know, and not the host.
+# The parameters that the gateway keeps for the host's answer.
 _KEPT = {
     "open": ("sa_id", "endpoint", "tag"),
     "seal": ("spi", "src", "dst", "sport", "dport", "endpoint", "tag"),
@@ -21,7 +21,7 @@ _KEPT = {
 
 
 def front_entries() -> list[fy.P4TableEntry]:
-    """Of the gateway: the port, and who is behind it."""
+    """The gateway's port to the host."""
     to_host = fy.Action("to_host", src_mac=FRONT_MAC, dst_mac=HOST_MAC)
     return [
         fy.P4TableEntry("port_role", match=fy.Match(port=PORT, vlan=0), action=fy.Action("set_crypto", mac=FRONT_MAC)),

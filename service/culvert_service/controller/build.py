@@ -44,6 +44,7 @@ from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.host_registry import CryptoHosts
 from culvert_service.gateways.ownership import Leases, Ownership
 from culvert_service.gateways.program import Program
 from culvert_service.gateways.remote import Remote
@@ -209,6 +210,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         [*settings.certificate_names, settings.controller_name],
         settings.protected_prefixes,
     )
+    hosts = CryptoHosts(database, fleet, ownership, gateway_authority, infrastructure, master_key)
     changes = Changes(database, ownership, refit, check_gateway, settings.protected_prefixes)
     joining = Joining(
         database,
@@ -270,7 +272,10 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(at_gateways.rotation),
         Part(
             gateways,
-            admin=[gateway_endpoints.router(api, gateways, changes)],
+            admin=[
+                gateway_endpoints.router(api, gateways, changes),
+                gateway_endpoints.hosts_router(api, hosts),
+            ],
         ),
         Part(
             None,
@@ -341,7 +346,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
 
 
 def _programs(settings: Settings) -> tuple[Program, Program]:
-    """Of gateways, and of crypto hosts."""
+    """The program of gateways, and that of crypto hosts."""
     gateway, host = (
         Program(
             settings.p4_artifacts / f"{name}.p4info.txtpb",

@@ -246,7 +246,7 @@ class HostedTables(Tables):
         if own:
             await super().write(own, missing_ok=missing_ok)
         for port, changes in after.items():
-            # What a host that is away still has is deleted when it is back.
+            # A host that is away loses these entries when it is back.
             with suppress(HostDownError):
                 await self._write_at(port, changes, missing_ok=missing_ok)
 

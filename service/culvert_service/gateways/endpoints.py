@@ -13,7 +13,16 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response, status
 from culvert_service.admins.access import fresh_proof
 from culvert_service.audit.caller import By
 from culvert_service.gateways.changes import Changes
-from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
+from culvert_service.gateways.host_registry import CryptoHosts
+from culvert_service.gateways.schemas import (
+    BundleOut,
+    CryptoHostIn,
+    CryptoHostOut,
+    EntriesOut,
+    GatewayIn,
+    GatewayOut,
+    SampleOut,
+)
 from culvert_service.gateways.service import Gateways
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
@@ -98,6 +107,51 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         await changes.delete(by, name, seen)
 
     _ = (create, list_all, get, bundle, entries, samples, replace, drain, undrain, delete)
+    return routes
+
+
+def hosts_router(api: Api, hosts: CryptoHosts) -> APIRouter:
+    routes = api.router("/gateways/{gateway}/crypto-hosts", tag="gateways")
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Register a crypto host of a gateway")
+    async def create(by: By, gateway: str, asked: CryptoHostIn) -> CryptoHostOut:
+        return await hosts.create(by, gateway, asked)
+
+    @routes.get("", summary="List the crypto hosts of a gateway")
+    async def list_all(gateway: str) -> list[CryptoHostOut]:
+        return await hosts.list(gateway)
+
+    @routes.get("/{name}", summary="Show a crypto host")
+    async def get(gateway: str, name: str) -> CryptoHostOut:
+        return await hosts.get(gateway, name)
+
+    @routes.post(
+        "/{name}/bundle",
+        summary="Give a crypto host's certificate and keys, a new certificate each time",
+        dependencies=[Depends(fresh_proof), Depends(mark_given_once)],
+        response_model=BundleOut,
+        responses={200: {"content": {_TAR: {}}}},
+    )
+    async def bundle(by: By, gateway: str, name: str, request: Request) -> BundleOut | Response:
+        """With `Accept: application/x-tar`, the answer is an archive of the files that sluice reads."""
+        made = await hosts.bundle(by, gateway, name)
+        if request.headers.get("Accept") != _TAR:
+            return made
+        return Response(_archive(name, made), media_type=_TAR)
+
+    @routes.post("/{name}/drain", summary="Drain a crypto host: renew its tunnels at the other ones")
+    async def drain(by: By, gateway: str, name: str) -> CryptoHostOut:
+        return await hosts.drain(by, gateway, name)
+
+    @routes.post("/{name}/undrain", summary="Let a crypto host serve SAs again")
+    async def undrain(by: By, gateway: str, name: str) -> CryptoHostOut:
+        return await hosts.undrain(by, gateway, name)
+
+    @routes.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete an unused crypto host")
+    async def delete(by: By, gateway: str, name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await hosts.delete(by, gateway, name, seen)
+
+    _ = (create, list_all, get, bundle, drain, undrain, delete)
     return routes
 
 

@@ -20,6 +20,7 @@ from culvert_db import (
     GatewaySample,
     Resource,
     ResourceGateway,
+    SecurityAssociation,
     SiteTunnel,
     Tunnel,
     notify,
@@ -417,6 +418,29 @@ def _gateway_row(
     return GatewayRow(
         gateway, lease.holder_name, lease.holder, lease.epoch, health.online, health.reason, health
     )
+
+
+async def hosts_of(session: AsyncSession, gateway_id: int) -> Sequence[CryptoHost]:
+    """By port."""
+    query = select(CryptoHost).where(CryptoHost.gateway_id == gateway_id).order_by(CryptoHost.port)
+    return (await session.scalars(query)).all()
+
+
+async def count_sas_by_host(session: AsyncSession, gateway_id: int) -> dict[int, int]:
+    """The SAs of each crypto host, by port."""
+    port = SecurityAssociation.crypto_port
+    query = select(port, func.count()).where(SecurityAssociation.gateway_id == gateway_id, port.is_not(None))
+    return {at: count for at, count in await session.execute(query.group_by(port)) if at is not None}
+
+
+async def lock_host(session: AsyncSession, gateway: str, name: str) -> CryptoHost | None:
+    query = (
+        select(CryptoHost)
+        .join(Gateway, Gateway.id == CryptoHost.gateway_id)
+        .where(Gateway.name == gateway, CryptoHost.name == name)
+        .with_for_update(of=CryptoHost)
+    )
+    return await session.scalar(query)
 
 
 async def add_samples(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -273,6 +273,41 @@ class GatewayIn(BaseModel):
         return self
 
 
+class CryptoHostIn(BaseModel):
+    """A computer behind the gateway's `port` that opens and seals ESP for it. Its own port towards it is `host_port`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    # HOST:PORT of its P4Runtime server.
+    p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
+    device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
+    port: Annotated[int, Field(ge=0, le=511)]
+    # The gateway's MAC address at `port`, and the host's at `host_port`.
+    mac: Mac
+    host_port: Annotated[int, Field(ge=0, le=511)] = 1
+    host_mac: Mac
+
+
+class CryptoHostOut(BaseModel):
+    name: str
+    p4runtime: str
+    device_id: int
+    port: int
+    mac: str
+    host_port: int
+    host_mac: str
+    # Unknown: another controller owns the gateway.
+    state: Literal["online", "offline", "unknown"]
+    # Why it is offline; empty otherwise.
+    reason: StoredText
+    # The SAs that it serves: two of each tunnel, and four while a tunnel is renewed.
+    sas: int
+    # The start of the drain, during which it gets no SA and its tunnels are renewed at other hosts; null: no drain.
+    draining_since: datetime | None
+    created_at: datetime
+
+
 class NeighbourOut(BaseModel):
     """A neighbour of the gateway's port `side`. `mac`: as found last; null: never yet, and packets to it are dropped.
     `silent_since`: it does not answer ARP or Neighbor Solicitation since then; null: it answers.

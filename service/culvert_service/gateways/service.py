@@ -125,7 +125,7 @@ class Gateways:
         async with self._database() as session:
             found = await repository.gateway_rows(session, name)
             if not found:
-                raise _unknown(name)
+                raise unknown_gateway(name)
             [shown] = await self._all_out(session, found)
         return shown, found[0].gateway.version
 
@@ -138,7 +138,7 @@ class Gateways:
             session = transaction.session
             gateway = await repository.lock(session, name)
             if gateway is None:
-                raise _unknown(name)
+                raise unknown_gateway(name)
             reserved = await repository.controller_names(session)
             check_name(name, reserved)
             issued = self._authority.issue_gateway(name, reserved)
@@ -188,7 +188,7 @@ class Gateways:
         async with self._database() as session:
             gateway = await repository.by_name(session, name)
         if gateway is None:
-            raise _unknown(name)
+            raise unknown_gateway(name)
         return gateway
 
     async def _all_out(self, session: AsyncSession, found: Sequence[GatewayRow]) -> list[GatewayOut]:
@@ -340,7 +340,7 @@ def check_name(name: str, reserved: Collection[str], pointer: str = "") -> None:
         raise FieldError(pointer, Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
 
 
-def _unknown(name: str) -> CulvertError:
+def unknown_gateway(name: str) -> CulvertError:
     return CulvertError(Reason.NOT_FOUND, what=Phrase("The gateway {name}", name=name))
 
 

@@ -788,6 +788,96 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gateways/{gateway}/crypto-hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the crypto hosts of a gateway */
+        get: operations["list_all_api_v1_gateways__gateway__crypto_hosts_get"];
+        put?: never;
+        /** Register a crypto host of a gateway */
+        post: operations["create_api_v1_gateways__gateway__crypto_hosts_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateways/{gateway}/crypto-hosts/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a crypto host */
+        get: operations["get_api_v1_gateways__gateway__crypto_hosts__name__get"];
+        put?: never;
+        post?: never;
+        /** Delete an unused crypto host */
+        delete: operations["delete_api_v1_gateways__gateway__crypto_hosts__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateways/{gateway}/crypto-hosts/{name}/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a crypto host's certificate and keys, a new certificate each time
+         * @description With `Accept: application/x-tar`, the answer is an archive of the files that sluice reads.
+         */
+        post: operations["bundle_api_v1_gateways__gateway__crypto_hosts__name__bundle_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateways/{gateway}/crypto-hosts/{name}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Drain a crypto host: renew its tunnels at the other ones */
+        post: operations["drain_api_v1_gateways__gateway__crypto_hosts__name__drain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateways/{gateway}/crypto-hosts/{name}/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a crypto host serve SAs again */
+        post: operations["undrain_api_v1_gateways__gateway__crypto_hosts__name__undrain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gateways/{name}": {
         parameters: {
             query?: never;
@@ -2171,6 +2261,65 @@ export interface components {
             sessions: components["schemas"]["SessionOut"][];
             /** Tokens */
             tokens: components["schemas"]["ApiTokenOut"][];
+        };
+        /**
+         * CryptoHostIn
+         * @description A computer behind the gateway's `port` that opens and seals ESP for it. Its own port towards it is `host_port`.
+         */
+        CryptoHostIn: {
+            /**
+             * Device Id
+             * @default 1
+             */
+            device_id?: number;
+            /** Host Mac */
+            host_mac: string;
+            /**
+             * Host Port
+             * @default 1
+             */
+            host_port?: number;
+            /** Mac */
+            mac: string;
+            /** Name */
+            name: string;
+            /** P4Runtime */
+            p4runtime: string;
+            /** Port */
+            port: number;
+        };
+        /** CryptoHostOut */
+        CryptoHostOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Device Id */
+            device_id: number;
+            /** Draining Since */
+            draining_since: string | null;
+            /** Host Mac */
+            host_mac: string;
+            /** Host Port */
+            host_port: number;
+            /** Mac */
+            mac: string;
+            /** Name */
+            name: string;
+            /** P4Runtime */
+            p4runtime: string;
+            /** Port */
+            port: number;
+            /** Reason */
+            reason: string;
+            /** Sas */
+            sas: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "online" | "offline" | "unknown";
         };
         /** DeletedOut */
         DeletedOut: {
@@ -6126,6 +6275,234 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GatewayOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_all_api_v1_gateways__gateway__crypto_hosts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CryptoHostOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_api_v1_gateways__gateway__crypto_hosts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CryptoHostIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CryptoHostOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_api_v1_gateways__gateway__crypto_hosts__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CryptoHostOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_api_v1_gateways__gateway__crypto_hosts__name__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The object's ETag */
+                "if-match"?: string | null;
+            };
+            path: {
+                gateway: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    bundle_api_v1_gateways__gateway__crypto_hosts__name__bundle_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleOut"];
+                    "application/x-tar": unknown;
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    drain_api_v1_gateways__gateway__crypto_hosts__name__drain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CryptoHostOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    undrain_api_v1_gateways__gateway__crypto_hosts__name__undrain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CryptoHostOut"];
                 };
             };
             /** @description Default Response */

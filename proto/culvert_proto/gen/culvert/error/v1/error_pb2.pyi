@@ -204,6 +204,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
     REASON_PROOF_WRONG: _Reason.ValueType  # 283
     """A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
+    REASON_CRYPTO_HOST_IN_USE: _Reason.ValueType  # 284
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -387,6 +388,7 @@ REASON_CODE_EXPIRED: Reason.ValueType  # 282
 """The time that a code gives has ended; REASON_CODE_NEEDED: there was none."""
 REASON_PROOF_WRONG: Reason.ValueType  # 283
 """A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
+REASON_CRYPTO_HOST_IN_USE: Reason.ValueType  # 284
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
