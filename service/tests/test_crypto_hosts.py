@@ -194,7 +194,7 @@ async def test_a_host_that_dies_loses_no_tunnel(site: Site, device: Device, how:
     assert again.tunnel.tunnel_id == answer.tunnel.tunnel_id
     await site.passes(again.sas, 1, again.tunnel.inner_address)
     assert (await site.sas())[other] == 2
-    # What the host still has when it is back is removed before it serves again.
+    # Entries that the host still has are removed before it serves again.
     if how is signal.SIGSTOP:
         await site.kill(served, signal.SIGCONT)
         await site.usable(served)
