@@ -8,24 +8,30 @@ import { api, body } from "../api/client";
 import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 
+const AS_ARCHIVE = { headers: { Accept: "application/x-tar" }, parseAs: "blob" } as const;
+
 /** Each call makes a bundle with new keys, so the call waits until the person asks for the download. */
 export function BundleDialog({
   name,
   replaces = false,
+  cryptoHostOf,
   onClose,
 }: {
   name: string;
   replaces?: boolean;
+  /** The gateway, for the bundle of one of its crypto hosts. */
+  cryptoHostOf?: string;
   onClose: () => void;
 }) {
   const make = useMutation({
     mutationFn: async () =>
       body(
-        await api.POST("/api/v1/gateways/{name}/bundle", {
-          params: { path: { name } },
-          headers: { Accept: "application/x-tar" },
-          parseAs: "blob",
-        }),
+        cryptoHostOf === undefined
+          ? await api.POST("/api/v1/gateways/{name}/bundle", { params: { path: { name } }, ...AS_ARCHIVE })
+          : await api.POST("/api/v1/gateways/{gateway}/crypto-hosts/{name}/bundle", {
+              params: { path: { gateway: cryptoHostOf, name } },
+              ...AS_ARCHIVE,
+            }),
       ),
     onSuccess: (archive) => save(`${name}.tar`, archive),
   });
@@ -34,11 +40,19 @@ export function BundleDialog({
     <Dialog opened onClose={onClose} title={t`Bundle of ${name}`} size="lg">
       <Stack>
         <Text size="sm">
-          <Trans>
-            An archive with the gateway’s certificate and key, the controller’s CA, and the key under which SA
-            keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
-            trust, unpack it, and delete it here.
-          </Trans>
+          {cryptoHostOf === undefined ? (
+            <Trans>
+              An archive with the gateway’s certificate and key, the controller’s CA, and the key under which
+              SA keys travel. Anyone with this archive can act as the gateway: copy it there over a path that
+              you trust, unpack it, and delete it here.
+            </Trans>
+          ) : (
+            <Trans>
+              An archive with the crypto host’s certificate and key, the controller’s CA, and the key under
+              which SA keys travel. Anyone with this archive can act as the crypto host: copy it there over a
+              path that you trust, unpack it, and delete it here.
+            </Trans>
+          )}
         </Text>
         <Code block style={{ whiteSpace: "pre-wrap" }}>
           {commands}

@@ -16,6 +16,7 @@ import { TimeSince } from "../shared/TimeSince";
 import { day } from "../shared/words";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { BundleDialog } from "./BundleDialog";
+import { CryptoHostsSection } from "./CryptoHostsSection";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
 import { GatewayDeleteDialog } from "./GatewayDeleteDialog";
 import { DropsSection } from "./DropsSection";
@@ -174,6 +175,10 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
         />
         <DropsSection name={gateway.name} hours={hours} />
       </div>
+      <CryptoHostsSection
+        gateway={gateway.name}
+        hasEngine={gateway.kind === "sluice" || gateway.kind === "bmv2"}
+      />
       <TablesSection name={gateway.name} isOnline={gateway.state === "online"} />
       {bundling && (
         <BundleDialog name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
