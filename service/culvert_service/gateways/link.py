@@ -30,7 +30,7 @@ from opentelemetry.trace import SpanKind
 from culvert_service.database import DatabaseBusyError, DatabaseDownError
 from culvert_service.gateways import mapped
 from culvert_service.gateways.config import GatewayConfig
-from culvert_service.gateways.crypto_hosts import HostedTables, Hosts
+from culvert_service.gateways.crypto_hosts import HostDownError, HostedTables, Hosts
 from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update, differences
@@ -116,6 +116,10 @@ class Owner(Protocol):
 def portions(updates: Sequence[Update]) -> list[Sequence[Update]]:
     """Split updates into requests of at most _PORTION."""
     return [updates[first : first + _PORTION] for first in range(0, len(updates), _PORTION)]
+
+
+class HostLostError(CulvertError):
+    """GATEWAY_REFUSED: a crypto host did not answer. Nothing was written; another attempt finds another host."""
 
 
 class _LostError(Exception):
@@ -325,7 +329,7 @@ class Link:
     async def apply(self, batches: Sequence[Sequence[Update]]) -> None:
         """Write the batches in order. On failure undo all tried batches in reverse.
 
-        Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED.
+        Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED, as HostLostError if a crypto host is the cause.
         """
         tried: list[Sequence[Update]] = []
         try:
@@ -349,7 +353,8 @@ class Link:
             await self.undo(tried)
             why = str(error)
             _log.warning("gateway refused a write", extra={"gateway": self.name, "why": why})
-            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
+            refusal = HostLostError if isinstance(error, HostDownError) else CulvertError
+            raise refusal(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
 
     async def undo(self, batches: Sequence[Sequence[Update]]) -> None:
         """Undo batches in reverse order. The reconciler undoes what fails."""

@@ -22,7 +22,7 @@ from culvert_proto.sa import Limits
 
 from culvert_service.gateways.entry import Update
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
-from culvert_service.gateways.link import Link
+from culvert_service.gateways.link import HostLostError, Link
 from culvert_service.gateways.sa import Spi, Tag
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.tunnels import hot_queries
@@ -36,7 +36,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class NoTurn:
-    """A reconciliation holds the gateway's write lock. The transaction must be rolled back before it waits for it."""
+    """A reconciliation holds the gateway's write lock, or a crypto host was lost. Roll the transaction back, wait, and
+    repeat it.
+    """
 
     link: Link
 
@@ -95,7 +97,10 @@ async def program_and_commit(
     async with link.lock_for_writing():
         if changes is not None and changes.is_lost_at(link):
             raise CulvertError(Reason.SA_LOST, gateway=link.name)
-        await link.apply(batches)
+        try:
+            await link.apply(batches)
+        except HostLostError:
+            return NoTurn(link)
         if timeline is not None:
             timeline.note_programmed()
         try:
