@@ -42,9 +42,10 @@ demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: e
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
-test: setup-test test-fast test-parts test-system test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
+test: setup-test test-fast test-parts test-system test-chaos ## Every test (TARGET=bmv2 or crypto-hosts: those that a gateway's switch passes)
 else
-test: setup-test test-target test-e2e
+# sluice's conformance tests include those with a crypto host.
+test: setup-test $(if $(wildcard switch-targets/$(TARGET)),test-target) test-e2e
 endif
 # Runs of their own, and not workers of one: each worker would import the tests of all.
 test-fast: ## Pure and small tests, under a minute

@@ -111,12 +111,45 @@ async def register_gateway(lab: Lab, admin: Admin, neighbours: Mapping[str, str]
             },
         },
     )
-    await lay_out_bundle(lab, admin, GATEWAY, "gateway")
+    await lay_out_bundle(lab, admin, f"/gateways/{GATEWAY}", "gateway")
+    if targets.has_crypto_hosts():
+        for port in targets.CRYPTO_PORTS:
+            await _start_crypto_host(lab, admin, port)
 
 
-async def lay_out_bundle(lab: Lab, admin: Admin, name: str, directory_name: str) -> None:
-    """Write the files that the gateway needs to start into its site's /run. Raises StepError."""
-    bundle = await admin.post(f"/gateways/{name}/bundle")
+async def _start_crypto_host(lab: Lab, admin: Admin, port: int) -> None:
+    """Start a crypto host behind the gateway's port, in the gateway's site. Raises StepError, ProgramError."""
+    near, far = targets.gateway_interface(port), targets.host_interface(port)
+    # A request is up to 110 bytes longer than an inner packet of 1500 (docs/crypto-port.md).
+    for command in (
+        f"link add {near} mtu 1700 type veth peer name {far} mtu 1700",
+        f"link set {near} up",
+        f"link set {far} up",
+    ):
+        done = await lab.run(Site.GATEWAY, ["ip", *command.split()])
+        if done.code != 0:
+            raise StepError(done.stderr)
+    name, p4runtime = f"crypto-{port}", net.P4RUNTIME_PORT + port
+    path = f"/gateways/{GATEWAY}/crypto-hosts"
+    await admin.post(
+        path,
+        {
+            "name": name,
+            "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{p4runtime}",
+            "port": port,
+            "mac": f"02:00:00:00:0{port}:01",
+            "host_mac": f"02:00:00:00:0{port}:02",
+        },
+    )
+    await lay_out_bundle(lab, admin, f"{path}/{name}", name)
+    target = targets.crypto_host(f"/run/{name}", p4runtime, port)
+    program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
+    await program.ready(target.ready)
+
+
+async def lay_out_bundle(lab: Lab, admin: Admin, path: str, directory_name: str) -> None:
+    """Write the files that a gateway, or one of its crypto hosts, needs to start into its site's /run. Raises StepError."""
+    bundle = await admin.post(f"{path}/bundle")
     directory = lab.run_directory(Site.GATEWAY) / directory_name
     directory.mkdir(mode=0o700)
     for file, content in (
@@ -140,6 +173,10 @@ async def start_gateway(lab: Lab, name: str = "gateway", env: Mapping[str, str] 
 async def gateway_online(admin: Admin) -> None:
     """Wait until the controller has pushed the program and its entries. Raises StepError."""
     await admin.until(f"/gateways/{GATEWAY}", lambda answer: answer["state"] == "online", "A gateway online")
+    hosts = f"/gateways/{GATEWAY}/crypto-hosts"
+    await admin.until(
+        hosts, lambda them: all(it["state"] == "online" for it in them), "Its crypto hosts online"
+    )
 
 
 async def add_zone(admin: Admin, bind: Bind9) -> None:

@@ -62,7 +62,7 @@ async def register(lab: Lab, admin: Admin, neighbours: Mapping[str, str] = parts
             },
         },
     )
-    await parts.lay_out_bundle(lab, admin, NAME, NAME)
+    await parts.lay_out_bundle(lab, admin, f"/gateways/{NAME}", NAME)
     for arguments in (
         f"route add {POOL} via {_LAN}",
         f"address add {WIKI_ADDRESS6}/64 dev eth0 nodad",

@@ -1,4 +1,7 @@
-"""The gateway's switch: $CULVERT_TARGET is sluice (the default) or bmv2. Same bundle, same ports, same program."""
+"""The gateway's switch: $CULVERT_TARGET is sluice (the default), bmv2, or crypto-hosts: sluice with crypto hosts.
+
+Same bundle, same ports, same program.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 SLUICE = ROOT / "target/release/sluice"
 BMV2_MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
 BUNDLE = "/run/gateway"
+# The gateway's ports to crypto hosts; behind each, `host_interface` is the host's port 1.
+CRYPTO_PORTS = (4, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +38,36 @@ class Target:
 
 
 def choose(bundle: str = BUNDLE, port: int = net.P4RUNTIME_PORT) -> Target:
-    """With its bundle in that directory, and P4Runtime at that port.
+    """With its bundle in that directory, and P4Runtime at that port. Only the first gateway has crypto hosts.
 
     Raises StepError: no such target, or it is not installed or not built.
     """
     name = _name()
-    if name not in ("sluice", "bmv2"):
-        raise StepError(f"CULVERT_TARGET is {name!r}; the targets are: sluice, bmv2")
+    if name not in ("sluice", "bmv2", "crypto-hosts"):
+        raise StepError(f"CULVERT_TARGET is {name!r}; the targets are: sluice, bmv2, crypto-hosts")
     if why := absent():
         raise StepError(f"{why}; install bmv2, or unset CULVERT_TARGET")
-    return (_sluice if name == "sluice" else _bmv2)(bundle, port)
+    if name == "bmv2":
+        return _bmv2(bundle, port)
+    crypto = CRYPTO_PORTS if has_crypto_hosts() and bundle == BUNDLE else ()
+    return _sluice(bundle, port, "1=wan", "2=lan", *(f"{it}={gateway_interface(it)}" for it in crypto))
+
+
+def crypto_host(bundle: str, port: int, behind: int) -> Target:
+    """A crypto host behind that port of the gateway. Raises StepError."""
+    return _sluice(bundle, port, f"1={host_interface(behind)}")
+
+
+def gateway_interface(port: int) -> str:
+    return f"crypto{port}"
+
+
+def host_interface(port: int) -> str:
+    return f"host{port}"
+
+
+def has_crypto_hosts() -> bool:
+    return _name() == "crypto-hosts"
 
 
 def absent() -> str | None:
@@ -62,10 +87,11 @@ def _name() -> str:
     return os.environ.get("CULVERT_TARGET") or "sluice"
 
 
-def _sluice(bundle: str, port: int) -> Target:
+def _sluice(bundle: str, port: int, *ports: str) -> Target:
     if not SLUICE.exists():
         raise StepError(f"{SLUICE} is not built; run: make setup")
-    argv = (str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan", "--grpc", _at(port))
+    argv = (str(SLUICE), "--device-id", "1", *(word for it in ports for word in ("--port", it)))
+    argv += ("--grpc", _at(port))
     argv += ("--cert", f"{bundle}/gateway.pem", "--key", f"{bundle}/gateway.key")
     argv += ("--client-ca", f"{bundle}/ca.pem", "--client-name", "culvert-controller")
     argv += ("--kek", f"{bundle}/kek.bin")
