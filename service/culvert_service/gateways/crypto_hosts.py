@@ -114,7 +114,7 @@ class HostLink:
                 known = await tables.keks()
             if known is not None and host.key_wrap.fingerprint not in known:
                 return self._set_away(Phrase("it has another key-encryption key than the controller"))
-            self.tables, self.reason = tables, ""
+            self.tables, self.reason = tables, Phrase("its entries are compared with the desired ones")
             _log.info("crypto host is online", extra={"crypto_host": host.name})
             self._events.host_changed()
             probing = asyncio.create_task(self._probe(tables))
@@ -143,7 +143,7 @@ class HostLink:
 
     def _set_away(self, why: str | Phrase) -> None:
         was_there, self.tables, self.usable = self.tables is not None, None, False
-        if was_there or str(why) != str(self.reason):
+        if was_there or why != self.reason:
             self.reason = why
             _log.warning("crypto host is offline", extra={"crypto_host": self.host.name, "reason": str(why)})
         if was_there:
@@ -226,7 +226,8 @@ class Hosts:
     def settle(self) -> None:
         """After a reconciliation that has read the hosts that are there now."""
         for link in self._links.values():
-            link.usable = link.tables is not None
+            if link.tables is not None:
+                link.usable, link.reason = True, ""
 
 
 class HostedTables(Tables):

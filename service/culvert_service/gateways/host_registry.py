@@ -145,7 +145,7 @@ class CryptoHosts:
         shown: list[CryptoHostOut] = []
         for host in await repository.hosts_of(session, gateway.id):
             at = link.hosts.get(host.port) if link is not None else None
-            state = "unknown" if at is None else "online" if at.tables is not None else "offline"
+            state = "unknown" if at is None else "online" if at.usable else "offline"
             out = CryptoHostOut(
                 name=host.name,
                 p4runtime=host.p4runtime_address,

@@ -25,7 +25,7 @@ def upgrade() -> None:
         sa.Column("host_mac", sa.Text(), nullable=False),
         sa.Column("kek_ciphertext", sa.LargeBinary(), nullable=False),
         sa.Column("draining_since", sa.DateTime(timezone=True)),
-        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("version", sa.BigInteger(), server_default="1", nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
         sa.CheckConstraint(
             "port BETWEEN 0 AND 511 AND host_port BETWEEN 0 AND 511", name="ck_crypto_hosts_ports_are_9_bits"
@@ -41,6 +41,10 @@ def upgrade() -> None:
             "p4runtime_device_id",
             name="uq_crypto_hosts_p4runtime_address_p4runtime_device_id",
         ),
+    )
+    op.execute(
+        "CREATE TRIGGER culvert_count_version BEFORE UPDATE ON crypto_hosts"
+        " FOR EACH ROW EXECUTE FUNCTION culvert_count_version()"
     )
     op.add_column("security_associations", sa.Column("crypto_port", sa.Integer()))
 
