@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_lab.console import NARROW, WIDE
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
 from culvert_service.tunnels.roaming import Peer
+from playwright.async_api import expect
 
 from .conftest import Device, World, next_event, until
+from .console_page import BUILT, administrator, chromium_running, console
 from .gateway_process import SLUICE, needs_root, unpack
 from .sealed import esp, opened
 from .test_tunnels import tunnels
@@ -189,6 +192,7 @@ async def test_a_host_that_dies_loses_no_tunnel(site: Site, device: Device, how:
     assert again.tunnel.tunnel_id == answer.tunnel.tunnel_id
     await site.passes(again.sas, 1, again.tunnel.inner_address)
     assert (await site.sas())[other] == 2
+    assert (await site.world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"] == 0
     # Entries that the host still has are removed before it serves again.
     if how is signal.SIGSTOP:
         await site.kill(served, signal.SIGCONT)
@@ -263,3 +267,50 @@ async def test_an_invalid_host_is_refused(site: Site, world: World) -> None:
     assert await refusal(host("c", 6, free, mac="ff")) == (422, "REQUEST_INVALID", "/mac")
     assert (await refusal(host("c", 6, free), "gw-paris"))[:2] == (404, "NOT_FOUND")
     assert (await world.admin.get(f"/api/v1{HOSTS}/c")).json()["reason"] == "NOT_FOUND"
+
+
+@pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build")
+async def test_the_console_adds_drains_and_deletes_a_host(site: Site, device: Device, world: World) -> None:
+    await device.open()
+    [served] = [name for name, sas in (await site.sas()).items() if sas]
+    free = {"a": "b", "b": "a"}[served]
+    async with (
+        chromium_running() as running,
+        administrator(world, "olga", "owner") as olga,
+        console(world, running) as shown,
+    ):
+        page = shown.page
+        await shown.open("gateways/of/gw-berlin")
+        await shown.sign_in(olga)
+        section = page.get_by_role("region", name="Crypto hosts")
+        table = section.get_by_role("table", name="Crypto hosts")
+        await expect(section).to_contain_text("2 crypto hosts")
+        await expect(table.get_by_role("row", name=f"{served} online")).to_contain_text("2")
+        await expect(section.get_by_role("button", name=f"Delete {served}")).to_be_disabled()
+        await section.get_by_role("button", name=f"Drain {free}").click()
+        await expect(table.get_by_role("row", name=f"{free} drained")).to_be_visible()
+        await shown.picture("crypto-hosts")
+        await page.set_viewport_size(NARROW)
+        await section.scroll_into_view_if_needed()
+        await shown.picture("narrow-crypto-hosts")
+        await page.set_viewport_size(WIDE)
+        await section.get_by_role("button", name=f"Delete {free}").click()
+        dialog = page.get_by_role("dialog")
+        await shown.picture("crypto-host-delete")
+        await dialog.get_by_role("button", name=f"Delete {free}").click()
+        await expect(section).to_contain_text("1 crypto host")
+        await section.get_by_role("button", name="Add a crypto host").click()
+        await dialog.get_by_role("textbox", name="Name", exact=True).fill("c")
+        await dialog.get_by_label("P4Runtime address").fill(f"127.0.0.1:{free_port()}")
+        await dialog.get_by_label("Gateway\u2019s port").fill("1")
+        await dialog.get_by_label("MAC address there").first.fill("02:00:00:00:06:01")
+        await dialog.get_by_label("MAC address at the host\u2019s port").fill("02:00:00:00:06:02")
+        await dialog.get_by_role("button", name="Add it").click()
+        await expect(dialog.get_by_text("port 1 is the gateway's WAN port")).to_be_visible()
+        await shown.picture("crypto-host-add")
+        await dialog.get_by_label("Gateway\u2019s port").fill("6")
+        await dialog.get_by_role("button", name="Add it").click()
+        await expect(table.get_by_role("row", name="c offline")).to_contain_text(
+            "nothing listens at its P4Runtime address"
+        )
+        await shown.picture("crypto-host-offline")

@@ -183,6 +183,7 @@ class Link:
         self._last_drift = Drift()
         # The SAs whose soft limit is to be told.
         self._soft_limits: set[int] = set()
+        self._host_changed = False
         # Since when the link is online, on the monotonic clock; whether the next attempt follows at once.
         self._online_since = 0.0
         self._reconnects = False
@@ -229,13 +230,14 @@ class Link:
 
     def take_reconciliation(self, drift: Drift) -> None:
         """Take the reconciler's result: the gateway holds its desired state, and `drift` was repaired. The first result
-        after a connection counts as no drift.
+        after a connection, and after a crypto host came or went, counts as no drift.
         """
         self._reconciled += 1
         self.hosts.settle()
+        expected, self._host_changed = self._host_changed, False
         if not self.online:
             self._set_online()
-        elif drift:
+        elif drift and not expected:
             self._drifts += 1
             self._last_drift = drift
             self._owner.report_state(self)
@@ -265,6 +267,7 @@ class Link:
             self.reconcile_soon()
 
     def host_changed(self) -> None:
+        self._host_changed = True
         self.reconcile_soon()
 
     def place(self) -> int | None:

@@ -148,7 +148,7 @@ function Actions({ gateway, host }: { gateway: string; host: CryptoHost }) {
         variant="default"
         onClick={() => drain.mutate()}
         loading={drain.isPending}
-        aria-label={host.draining_since === null ? t`Drain ${host.name}` : t`Use ${host.name} again`}
+        aria-label={host.draining_since === null ? t`Drain ${host.name}` : t`Use it again: ${host.name}`}
       >
         {host.draining_since === null ? t`Drain` : t`Use it again`}
       </Button>
