@@ -63,7 +63,8 @@ class Site:
         self.ports[name] = free_port()
         await ip("link", "add", f"cvg{port}", "type", "veth", "peer", "name", f"cvh{port}")
         for end in (f"cvg{port}", f"cvh{port}"):
-            await ip("link", "set", end, "up", "mtu", "1700")
+            # Chromium gives up what it loads when an address comes.
+            await ip("link", "set", end, "up", "mtu", "1700", "addrgenmode", "none")
         await self.world.rest("POST", HOSTS, host(name, port, self.ports[name]))
         unpack(await self.world.rest("POST", f"{HOSTS}/{name}/bundle"), self.directory / name)
         await self.start(name, f"1=cvh{port}")

@@ -183,7 +183,8 @@ class Link:
         self._last_drift = Drift()
         # The SAs whose soft limit is to be told.
         self._soft_limits: set[int] = set()
-        self._host_changed = False
+        # Whether a crypto host came or went before the present reconciliation, and whether one has since.
+        self._expects_drift = self._host_changed = False
         # Since when the link is online, on the monotonic clock; whether the next attempt follows at once.
         self._online_since = 0.0
         self._reconnects = False
@@ -234,7 +235,7 @@ class Link:
         """
         self._reconciled += 1
         self.hosts.settle()
-        expected, self._host_changed = self._host_changed, False
+        expected = self._expects_drift or self._host_changed
         if not self.online:
             self._set_online()
         elif drift and not expected:
@@ -586,6 +587,7 @@ class Link:
         pace, away = Pace(_RESTS), 0
         while True:
             self._dirty.clear()
+            self._expects_drift, self._host_changed = self._host_changed, False
             began = time.monotonic()
             try:
                 await self._events.reconcile(self)
