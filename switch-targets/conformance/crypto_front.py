@@ -11,6 +11,7 @@ from typing import Any, cast
 import finsy as fy
 
 Entity = fy.P4TableEntry | fy.P4DigestEntry
+# The gateway's port to its first host; those to others follow.
 PORT, HOST_PORT = 4, 1
 FRONT_MAC, HOST_MAC = "02:00:00:00:04:01", "02:00:00:00:04:02"
 # The parameters that the gateway keeps for the host's answer.
@@ -20,12 +21,12 @@ _KEPT = {
 }
 
 
-def front_entries() -> list[fy.P4TableEntry]:
-    """The gateway's port to the host."""
+def front_entries(port: int = PORT) -> list[fy.P4TableEntry]:
+    """The gateway's port to a host."""
     to_host = fy.Action("to_host", src_mac=FRONT_MAC, dst_mac=HOST_MAC)
     return [
-        fy.P4TableEntry("port_role", match=fy.Match(port=PORT, vlan=0), action=fy.Action("set_crypto", mac=FRONT_MAC)),
-        fy.P4TableEntry("crypto_port", match=fy.Match(port=PORT), action=to_host),
+        fy.P4TableEntry("port_role", match=fy.Match(port=port, vlan=0), action=fy.Action("set_crypto", mac=FRONT_MAC)),
+        fy.P4TableEntry("crypto_port", match=fy.Match(port=port), action=to_host),
     ]  # fmt: skip
 
 
@@ -38,21 +39,25 @@ def host_entries() -> list[fy.P4TableEntry]:
 class _Served:
     """The three entries that take the place of one with an engine's action."""
 
+    port: int
     asks: fy.P4TableEntry
     answered: fy.P4TableEntry
     host: fy.P4TableEntry
 
     @property
     def key(self) -> tuple[str, ...]:
-        return self.host.table_id, *map(str, cast(Mapping[str, Any], self.host.match).items())
+        return str(self.port), self.host.table_id, *map(str, cast(Mapping[str, Any], self.host.match).items())
 
 
 class FrontSwitch:
-    """The gateway's switch: what is written to `sad_in` and `sad_out` goes to the host and to the gateway."""
+    """The gateway's switch: what is written to `sad_in` and `sad_out` goes to a host and to the gateway. The hosts share
+    the slots.
+    """
 
-    def __init__(self, front: fy.Switch, host: fy.Switch) -> None:
+    def __init__(self, front: fy.Switch, *hosts: fy.Switch) -> None:
         self._front = front
-        self.host = host
+        self.host = hosts[0]
+        self._hosts = {PORT + number: host for number, host in enumerate(hosts)}
         # An SA that is found at two outer addresses has two entries that ask, and one slot.
         self._uses: Counter[tuple[str, ...]] = Counter()
         self._at: dict[str, _Served] = {}
@@ -63,7 +68,7 @@ class FrontSwitch:
     async def insert(self, entries: Iterable[Entity]) -> None:
         asks: list[Entity] = []
         for entry in entries:
-            if (served := _served(entry)) is None:
+            if (served := _served(entry, len(self._hosts))) is None:
                 asks.append(entry)
                 continue
             await self._use(served)
@@ -73,12 +78,12 @@ class FrontSwitch:
 
     async def modify(self, entries: Iterable[Entity]) -> None:
         for entry in entries:
-            if (served := _served(entry)) is None:
+            if (served := _served(entry, len(self._hosts))) is None:
                 await self._front.modify([entry])
                 continue
             before = self._at[_place(entry)]
             if before.key == served.key:
-                await self.host.modify([served.host])
+                await self._hosts[served.port].modify([served.host])
                 await self._front.modify([served.answered])
             else:
                 await self._use(served)
@@ -96,14 +101,14 @@ class FrontSwitch:
     async def _use(self, served: _Served) -> None:
         self._uses[served.key] += 1
         if self._uses[served.key] == 1:
-            await self.host.insert([served.host])
+            await self._hosts[served.port].insert([served.host])
             await self._front.insert([served.answered])
 
     async def _release(self, served: _Served) -> None:
         self._uses[served.key] -= 1
         if self._uses[served.key] == 0:
             await self._front.delete([_key(served.answered)])
-            await self.host.delete([_key(served.host)])
+            await self._hosts[served.port].delete([_key(served.host)])
 
 
 def _key(entry: Entity) -> Entity:
@@ -116,7 +121,7 @@ def _place(entry: Entity) -> str:
     return f"{entry.table_id} {entry.match}" if isinstance(entry, fy.P4TableEntry) else ""
 
 
-def _served(entry: Entity) -> _Served | None:
+def _served(entry: Entity, hosts: int) -> _Served | None:
     if not isinstance(entry, fy.P4TableEntry):
         return None
     action = entry.action
@@ -125,18 +130,20 @@ def _served(entry: Entity) -> _Served | None:
     args = dict(action.args)
     slot = args.pop("slot")
     generation = zlib.crc32(f"{args['wrapped_key']} {args.get('spi')} {args['esn']}".encode())
-    sought = fy.Match(port=PORT, slot=slot, generation=generation)
+    port = PORT + slot % hosts
+    sought = fy.Match(port=port, slot=slot, generation=generation)
     kept = {name: args[name] for name in _KEPT[action.name]}
     place = cast(Mapping[str, Any], entry.match)
     if action.name == "open":
         table, answer, spi = "in", "opened", place["spi"]
-        asks = fy.Action("open_at", port=PORT, slot=slot, generation=generation)
+        asks = fy.Action("open_at", port=port, slot=slot, generation=generation)
     else:
         table, answer, spi = "out", "sealed", args["spi"]
         kept["sa_id"] = place["sa_id"]
-        asks = fy.Action("seal_at", port=PORT, slot=slot, generation=generation)
+        asks = fy.Action("seal_at", port=port, slot=slot, generation=generation)
     keys = {name: it for name, it in args.items() if name not in (*kept, "spi")}
     return _Served(
+        port,
         asks=fy.P4TableEntry(entry.table_id, match=entry.match, action=asks),
         answered=fy.P4TableEntry(f"crypto_{table}", match=sought, action=fy.Action(answer, **kept)),
         host=fy.P4TableEntry(

@@ -61,6 +61,10 @@ class Target(ABC):
     @abstractmethod
     def log(self) -> Path: ...
 
+    @property
+    @abstractmethod
+    def pid(self) -> int: ...
+
     @abstractmethod
     def alive(self) -> bool: ...
 

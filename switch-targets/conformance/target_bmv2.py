@@ -59,6 +59,10 @@ class Bmv2Target(Target):
     def log(self) -> Path:
         return self._log
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def alive(self) -> bool:
         return self._process.poll() is None
 

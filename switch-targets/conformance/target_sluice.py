@@ -49,6 +49,10 @@ class SluiceTarget(Target):
     def log(self) -> Path:
         return self._log
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def alive(self) -> bool:
         return self._process.poll() is None
 

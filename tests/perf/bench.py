@@ -24,6 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/kernel"))
 import audit_log
 import client_rekey
 import console_pages
+import crypto_hosts
 import daemon
 import dns_zone
 import esp
@@ -51,7 +52,14 @@ BUILD = esp.ROOT / "build"
 NAMES = (
     *(*lab.NAMES, *daemon.NAMES, "first_reply_ms", *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
-    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", *client_rekey.NAMES, "dns_1000_s"),
+    *(
+        *site_to_site.NAMES,
+        *crypto_hosts.NAMES,
+        "scale_ratio",
+        *rekey.NAMES,
+        *client_rekey.NAMES,
+        "dns_1000_s",
+    ),
     *(
         *setups.NAMES,
         *watchers.NAMES,
@@ -90,10 +98,12 @@ async def measure(names: list[str]) -> AsyncGenerator[list[Figure]]:
         yield await p4runtime_inserts.measure(wanted)
     if wanted := [name for name in site_to_site.NAMES if name in names]:
         yield await site_to_site.measure(wanted)
+    if wanted := [name for name in crypto_hosts.NAMES if name in names]:
+        yield await crypto_hosts.measure(wanted)
     if "scale_ratio" in names:
         yield await scale.measure()
-    if "rekey_lost" in names:
-        yield await rekey.measure()
+    if wanted := [name for name in rekey.NAMES if name in names]:
+        yield await rekey.measure(wanted)
     if wanted := [name for name in client_rekey.NAMES if name in names]:
         yield await client_rekey.measure(wanted)
     if "dns_1000_s" in names:

@@ -26,6 +26,7 @@ from typing import cast
 
 import finsy as fy
 import gateway_entries as entries
+from crypto_front import HOST_PORT, PORT, FrontSwitch, front_entries, host_entries
 from esp_peer import AES_GCM_256, LEGACY, Suite
 from gateway_authority import Authority
 from gateway_entries import KEK, LAN, WAN, Family, Tunnel
@@ -33,6 +34,8 @@ from gateway_target import GRPC_PORT, Launch, Target, controller_options, infras
 from gateway_wires import Relay, namespaces, run
 
 MTU = 1500
+# docs/crypto-port.md
+CRYPTO_MTU = 1600
 WAN_PORT, LAN_PORT = 1, 2
 WAN_HOP, LAN_HOP = 1, 2
 NULL_HMAC_SHA256 = LEGACY[0]
@@ -148,10 +151,12 @@ class Pair:
     hosts: dict[Site, str]
     tunnels: dict[Treatment, dict[Site, Tunnel]]
     authority: Authority
+    # The crypto hosts of gateway A.
+    crypto_hosts: list[Target]
 
     def check(self) -> None:
-        """Raises RuntimeError, with its log, when a gateway has ended."""
-        for target in self.targets.values():
+        """Raises RuntimeError, with its log, when a gateway or a crypto host has ended."""
+        for target in (*self.targets.values(), *self.crypto_hosts):
             if not target.alive():
                 raise RuntimeError(f"a gateway has ended: {target.log.read_text()[-2000:]}")
 
@@ -162,40 +167,64 @@ def kind(name: str) -> type[Target]:
 
 
 @contextlib.asynccontextmanager
-async def gateways(name: str, label: str = "", *, plain_frames: bool = False) -> AsyncGenerator[Pair]:
-    """A pair of one kind; `label` sets it apart from another one of that kind. Raises RuntimeError when a gateway or a link
-    can't be made."""
+async def gateways(
+    name: str, label: str = "", *, plain_frames: bool = False, crypto_hosts: int = 0
+) -> AsyncGenerator[Pair]:
+    """A pair of one kind; `label` sets it apart from another one of that kind. `crypto_hosts`: so many serve the SAs of
+    gateway A. Raises RuntimeError when a gateway or a link can't be made."""
     plain_frames = plain_frames or name == "bmv2"
     prefix = f"culvert-bench-{os.getpid()}-{name}{label}"
     hosts = {site: f"{prefix}-host-{site.number}" for site in (A, B)}
     spaces = {site: f"{prefix}-gateway-{site.number}" for site in (A, B)}
+    behind = [f"{prefix}-crypto-{number}" for number in range(crypto_hosts)]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(_network(hosts, spaces, offloads=not plain_frames))
+        stack.enter_context(namespaces(*behind))
+        for number, space in enumerate(behind):
+            _wire(f"crypto{number}", spaces[A], space, mtu=CRYPTO_MTU)
         authority = infrastructure(folder / "pki")
         targets: dict[Site, Target] = {}
-        for site, space in spaces.items():
-            own = folder / f"gateway-{site.number}"
+
+        async def start(space: str, ports: dict[int, str]) -> Target:
+            own = folder / space
             own.mkdir()
-            ports = {WAN_PORT: "wan", LAN_PORT: "lan"}
             launch = Launch(space, ports, KEK, [NULL_HMAC_SHA256.name], own, authority, plain_frames)
-            targets[site] = await asyncio.to_thread(kind(name), launch)
-            stack.callback(targets[site].stop)
+            target = await asyncio.to_thread(kind(name), launch)
+            stack.callback(target.stop)
+            return target
+
+        for site, space in spaces.items():
+            crypto = {PORT + number: f"crypto{number}" for number in range(crypto_hosts if site == A else 0)}
+            targets[site] = await start(space, {WAN_PORT: "wan", LAN_PORT: "lan"} | crypto)
+        served_by = [
+            await start(space, {HOST_PORT: f"crypto{number}"}) for number, space in enumerate(behind)
+        ]
         async with contextlib.AsyncExitStack() as connections:
-            switches: dict[Site, fy.Switch] = {}
-            for site, space in spaces.items():
+
+            async def connect(space: str, program: str) -> fy.Switch:
                 relay = Relay(GRPC_PORT, space)
                 stack.callback(relay.close)
-                switch = fy.Switch(f"gateway-{site.number}", relay.address, controller_options(authority))
-                switches[site] = await connections.enter_async_context(switch)
+                switch = fy.Switch(space, relay.address, controller_options(authority, program))
+                return await connections.enter_async_context(switch)
+
+            switches: dict[Site, fy.Switch] = {}
+            for site, space in spaces.items():
+                switches[site] = await connect(space, "gateway")
                 await switches[site].insert(site.entries())
+            if behind:
+                connected = [await connect(space, "crypto_host") for space in behind]
+                for number, switch in enumerate(connected):
+                    await switch.insert(host_entries())
+                    await switches[A].insert(front_entries(PORT + number))
+                switches[A] = cast(fy.Switch, FrontSwitch(switches[A], *connected))
             tunnels: dict[Treatment, dict[Site, Tunnel]] = {}
             for number, treatment in enumerate(PROTECTED, start=1):
                 tunnels[treatment] = new_tunnel(treatment, number)
                 for site, tunnel in tunnels[treatment].items():
                     made = [tunnel.sad_in(), tunnel.spd_in(), tunnel.sad_out(), tunnel.spd_out()]
                     await switches[site].insert(made)
-            yield Pair(switches, targets, hosts, tunnels, authority)
+            yield Pair(switches, targets, hosts, tunnels, authority, served_by)
 
 
 @contextlib.contextmanager
@@ -213,8 +242,8 @@ def _network(hosts: dict[Site, str], spaces: dict[Site, str], *, offloads: bool)
         yield
 
 
-def _wire(name: str, left: str, right: str, *right_options: str) -> None:
-    peer = ("type", "veth", "peer", "name", name, "netns", right, "mtu", str(MTU), *right_options)
-    run("ip", "link", "add", name, "netns", left, "mtu", str(MTU), *peer)
+def _wire(name: str, left: str, right: str, *right_options: str, mtu: int = MTU) -> None:
+    peer = ("type", "veth", "peer", "name", name, "netns", right, "mtu", str(mtu), *right_options)
+    run("ip", "link", "add", name, "netns", left, "mtu", str(mtu), *peer)
     for namespace in (left, right):
         run("ip", "-n", namespace, "link", "set", name, "up")

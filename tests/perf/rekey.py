@@ -6,6 +6,7 @@ both: sad_in, spd_in ─► acknowledged ─► both: sad_out, spd_out ─► ac
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from figures import Figure
 from flows import End, flowing
@@ -19,15 +20,22 @@ DRAIN_SECONDS = 0.3
 RATES = {"sluice": 5000, "bmv2": 200}
 # SA numbers go round: an old one is long gone when its number comes back. The first ones are the tunnels of `gateways`.
 FIRST, NUMBERS = 8, 8
+NAMES = ("rekey_lost", "rekey_lost_host")
 
 
-async def measure(seconds: int = SECONDS) -> list[Figure]:
-    """A figure for each target. Raises RuntimeError when a rekey was late, so that there were fewer than planned."""
-    return [await _measure(name, seconds) for name in targets()]
+async def measure(names: Sequence[str] = NAMES, seconds: int = SECONDS) -> list[Figure]:
+    """For each target, and with a crypto host. Raises RuntimeError when a rekey was late, so that there were fewer than
+    planned.
+    """
+    figures = [await _measure(name, seconds) for name in targets() if "rekey_lost" in names]
+    if "rekey_lost_host" in names:
+        figures.append(await _measure("sluice", seconds, crypto_hosts=1))
+    return figures
 
 
-async def _measure(name: str, seconds: int) -> Figure:
-    async with gateways(name) as pair, flowing(_ends(pair), RATES[name], seconds) as flow:
+async def _measure(name: str, seconds: int, crypto_hosts: int = 0) -> Figure:
+    pairs = gateways(name, crypto_hosts=crypto_hosts)
+    async with pairs as pair, flowing(_ends(pair), RATES[name], seconds) as flow:
         rekeys = await _rekey_each_second(pair, seconds)
         sent, received = await flow
         pair.check()
@@ -35,9 +43,8 @@ async def _measure(name: str, seconds: int) -> Figure:
         raise RuntimeError(f"{name}: {rekeys} rekeys in {seconds} s")
     if sent < 2 * RATES[name] * seconds:
         raise RuntimeError(f"{name}: the hosts sent only {sent} packets")
-    return Figure(
-        "rekey_lost", sent - received, f"packets ({name}, {rekeys} rekeys)", "packets sent", float(sent)
-    )
+    figure = "rekey_lost_host" if crypto_hosts else "rekey_lost"
+    return Figure(figure, sent - received, f"packets ({name}, {rekeys} rekeys)", "packets sent", float(sent))
 
 
 def _ends(pair: Pair) -> list[End]:
