@@ -32,6 +32,7 @@ import failover
 import first_reply
 import flood
 import hash
+import host_moves
 import lab
 import p4runtime_inserts
 import page
@@ -55,6 +56,7 @@ NAMES = (
     *(
         *site_to_site.NAMES,
         *crypto_hosts.NAMES,
+        *host_moves.NAMES,
         "scale_ratio",
         *rekey.NAMES,
         *client_rekey.NAMES,
@@ -100,6 +102,8 @@ async def measure(names: list[str]) -> AsyncGenerator[list[Figure]]:
         yield await site_to_site.measure(wanted)
     if wanted := [name for name in crypto_hosts.NAMES if name in names]:
         yield await crypto_hosts.measure(wanted)
+    if wanted := [name for name in host_moves.NAMES if name in names]:
+        yield await host_moves.measure(wanted)
     if "scale_ratio" in names:
         yield await scale.measure()
     if wanted := [name for name in rekey.NAMES if name in names]:

@@ -39,11 +39,11 @@ async def measure() -> list[Figure]:
         env = _of_unit(office)
         daemon = await laptop.start_daemon(office.lab, "culvertd-0", env=env)
         for number in range(RESTARTS):
-            async with _echoes(office.lab.inside(Site.LAPTOP)) as answered:
-                await _answers(answered)
+            async with echoes(office.lab.inside(Site.LAPTOP)) as answered:
+                await answers(answered)
                 await daemon.stop()
                 daemon = await laptop.start_daemon(office.lab, f"culvertd-{number + 1}", env=env)
-                await _answers(answered)
+                await answers(answered)
             took.append(max(after - before for before, after in pairwise(answered)))
     return [Figure("restart_ms", median(took) * 1e3, "ms")]
 
@@ -57,7 +57,7 @@ def _of_unit(office: Office) -> Mapping[str, str]:
     return {"INVOCATION_ID": "1", "PATH": "/run/programs:/usr/sbin:/usr/bin"}
 
 
-async def _answers(answered: list[float]) -> None:
+async def answers(answered: list[float]) -> None:
     """Until answers come again, and for _STEADY_SECONDS. Raises RuntimeError."""
     began = time.monotonic()
     while not answered or answered[-1] < began:
@@ -68,7 +68,7 @@ async def _answers(answered: list[float]) -> None:
 
 
 @asynccontextmanager
-async def _echoes(inside: Inside) -> AsyncGenerator[list[float]]:
+async def echoes(inside: Inside) -> AsyncGenerator[list[float]]:
     """Asks the wiki's server a hundred times a second; gives the times of its answers, in seconds."""
     end = inside.call(socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     end.settimeout(_INTERVAL)

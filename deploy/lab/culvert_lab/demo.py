@@ -57,6 +57,7 @@ class Joined:
     controller: parts.Controller
     updater: Running
     gateway: Running
+    crypto_hosts: dict[str, Running]
     web: Running
 
     @property
@@ -100,6 +101,7 @@ async def join(lab: Lab, progress: Progress, settings: Mapping[str, str] | None 
         controller = await parts.start_controller(lab, settings)
     async with progress.step(f"Gateway: {targets.choose().name} with its bundle"):
         await parts.register_gateway(lab, controller.admin)
+        crypto_hosts = await parts.start_crypto_hosts(lab, controller.admin)
         gateway = await parts.start_gateway(lab)
     async with progress.step("Gateway online: P4 program pushed over P4Runtime, entries written"):
         await parts.gateway_online(controller.admin)
@@ -110,7 +112,7 @@ async def join(lab: Lab, progress: Progress, settings: Mapping[str, str] | None 
         rekey = {"soft_packets": SOFT_PACKETS}
         await parts.create_resource(controller.admin, idle_seconds=IDLE_SECONDS, rekey=rekey)
         await parts.wait_published(lab, bind)
-    return Joined(bind, controller, updater, gateway, web)
+    return Joined(bind, controller, updater, gateway, crypto_hosts, web)
 
 
 async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:

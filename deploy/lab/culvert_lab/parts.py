@@ -112,13 +112,32 @@ async def register_gateway(lab: Lab, admin: Admin, neighbours: Mapping[str, str]
         },
     )
     await lay_out_bundle(lab, admin, f"/gateways/{GATEWAY}", "gateway")
-    if targets.has_crypto_hosts():
-        for port in targets.CRYPTO_PORTS:
-            await _start_crypto_host(lab, admin, port)
 
 
-async def _start_crypto_host(lab: Lab, admin: Admin, port: int) -> None:
-    """Start a crypto host behind the gateway's port, in the gateway's site. Raises StepError, ProgramError."""
+async def start_crypto_hosts(lab: Lab, admin: Admin) -> dict[str, Running]:
+    """Register and start the gateway's crypto hosts, if the target has any, in its site. By name. Raises StepError,
+    ProgramError.
+    """
+    ports = targets.CRYPTO_PORTS if targets.has_crypto_hosts() else ()
+    for port in ports:
+        await _register_crypto_host(lab, admin, port)
+    return {_crypto_host(port): await start_crypto_host(lab, _crypto_host(port)) for port in ports}
+
+
+async def start_crypto_host(lab: Lab, name: str) -> Running:
+    """Start a registered crypto host. Raises StepError, ProgramError."""
+    port = int(name.removeprefix(_crypto_host("")))
+    target = targets.crypto_host(f"/run/{name}", net.P4RUNTIME_PORT + port, port)
+    program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
+    await program.ready(target.ready)
+    return program
+
+
+def _crypto_host(port: int | str) -> str:
+    return f"crypto-{port}"
+
+
+async def _register_crypto_host(lab: Lab, admin: Admin, port: int) -> None:
     near, far = targets.gateway_interface(port), targets.host_interface(port)
     # A request is up to 110 bytes longer than an inner packet of 1500 (docs/crypto-port.md).
     for command in (
@@ -129,22 +148,18 @@ async def _start_crypto_host(lab: Lab, admin: Admin, port: int) -> None:
         done = await lab.run(Site.GATEWAY, ["ip", *command.split()])
         if done.code != 0:
             raise StepError(done.stderr)
-    name, p4runtime = f"crypto-{port}", net.P4RUNTIME_PORT + port
-    path = f"/gateways/{GATEWAY}/crypto-hosts"
+    name, path = _crypto_host(port), f"/gateways/{GATEWAY}/crypto-hosts"
     await admin.post(
         path,
         {
             "name": name,
-            "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{p4runtime}",
+            "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT + port}",
             "port": port,
             "mac": f"02:00:00:00:0{port}:01",
             "host_mac": f"02:00:00:00:0{port}:02",
         },
     )
     await lay_out_bundle(lab, admin, f"{path}/{name}", name)
-    target = targets.crypto_host(f"/run/{name}", p4runtime, port)
-    program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
-    await program.ready(target.ready)
 
 
 async def lay_out_bundle(lab: Lab, admin: Admin, path: str, directory_name: str) -> None:
