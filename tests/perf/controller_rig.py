@@ -44,6 +44,8 @@ USER = "alice"
 RESOURCES = 100
 # Calls that are under way while many devices come.
 AT_ONCE = 32
+CRYPTO_PORT = 4
+_CRYPTO_HOSTS = f"/gateways/{GATEWAY}/crypto-hosts"
 
 _READY_SECONDS = 60.0
 # An address of the gateway's pool, far from the first addresses that it assigns.
@@ -55,10 +57,12 @@ class Place:
     """The ports and the gateway's interfaces of one of the rigs in a namespace."""
 
     def __init__(self, number: int) -> None:
-        self.rest, self.agent, self.p4runtime = (
-            f"127.0.0.1:{port + 10 * number}" for port in (8443, 8444, 9559)
+        self.rest, self.agent, self.p4runtime, self.crypto_host = (
+            f"127.0.0.1:{port + 10 * number}" for port in (8443, 8444, 9559, 9560)
         )
         self.interfaces = (f"wan{number}", f"lan{number}")
+        # The two ends of the wire between the gateway and its crypto host.
+        self.crypto = (f"crypto{number}", f"host{number}")
 
 
 class Rig:
@@ -239,10 +243,12 @@ async def each(devices: Sequence[Client], call: Callable[[Client], Awaitable[obj
 
 
 @asynccontextmanager
-async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGenerator[Rig]:
+async def rig(
+    number: int = 0, *, calls_per_second: int = 100_000, crypto_host: bool = False
+) -> AsyncGenerator[Rig]:
     """A controller with its gateway online and RESOURCES behind the gateway.
 
-    With the default rate a few devices can stand for thousands.
+    With the default rate a few devices can stand for thousands. `crypto_host`: one serves the gateway's SAs.
 
     Raises RuntimeError when a part does not start.
     """
@@ -255,8 +261,14 @@ async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGener
             await parts.ready()
             async with parts.admin() as admin:
                 bundle = await _describe(place, admin)
-                switches.append(_sluice(place, folder / "gateway", bundle))
+                ports = dict(enumerate(place.interfaces, start=1)) | {CRYPTO_PORT: place.crypto[0]}
+                switches.append(_sluice(place.p4runtime, ports, folder / "gateway", bundle))
                 await _until(lambda: _online(admin), "gateway online")
+                if crypto_host:
+                    bundle = await _describe_crypto_host(place, admin)
+                    ports = {1: place.crypto[1]}
+                    switches.append(_sluice(place.crypto_host, ports, folder / "crypto-host", bundle))
+                    await _until(lambda: _host_online(admin), "crypto host online")
             yield parts
         finally:
             for process in switches:
@@ -269,11 +281,11 @@ def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
     """The JSON object that a program of this folder prints, in a namespace with the interfaces of so many rigs."""
     space = f"culvert-bench-{os.getpid()}-{label}"
     with namespaces(space):
-        for number in range(rigs):
-            wan, lan = Place(number).interfaces
-            run("ip", "-n", space, "link", "add", wan, "type", "veth", "peer", "name", lan)
-            for interface in (wan, lan):
-                run("ip", "-n", space, "link", "set", interface, "up")
+        for place in map(Place, range(rigs)):
+            for one, other in (place.interfaces, place.crypto):
+                run("ip", "-n", space, "link", "add", one, "type", "veth", "peer", "name", other)
+                for interface in (one, other):
+                    run("ip", "-n", space, "link", "set", interface, "up")
         command = ["ip", "netns", "exec", space, sys.executable, program]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -290,6 +302,10 @@ async def _online(admin: httpx.AsyncClient) -> bool:
     return (await admin.get(f"/gateways/{GATEWAY}")).json()["state"] == "online"
 
 
+async def _host_online(admin: httpx.AsyncClient) -> bool:
+    return (await admin.get(f"{_CRYPTO_HOSTS}/crypto-1")).json()["state"] == "online"
+
+
 def _environment(place: Place, state: Path, calls_per_second: int) -> dict[str, str]:
     return {
         "CULVERT_STATE_DIR": str(state),
@@ -304,15 +320,9 @@ def _environment(place: Place, state: Path, calls_per_second: int) -> dict[str, 
 
 async def _describe(place: Place, admin: httpx.AsyncClient) -> dict[str, str]:
     """The gateway, the person, the resources; returns the gateway's bundle."""
-
-    async def post(path: str, body: dict[str, Any]) -> Any:
-        answer = await admin.post(path, json=body)
-        if not answer.is_success:
-            raise RuntimeError(f"{path}: {answer.text}")
-        return answer.json()
-
     lan = {"port": 2, "mac": "02:00:00:00:02:01", "address": "10.20.0.1", "prefix": "10.20.0.0/16"}
-    await post(
+    await _post(
+        admin,
         "/gateways",
         {
             "name": GATEWAY,
@@ -324,15 +334,32 @@ async def _describe(place: Place, admin: httpx.AsyncClient) -> dict[str, str]:
             "lan": lan | {"neighbours": {"10.20.0.10": "02:00:00:00:02:10"}},
         },
     )
-    await post("/users", {"name": USER, "email": f"{USER}@corp.example"})
+    await _post(admin, "/users", {"name": USER, "email": f"{USER}@corp.example"})
     for number in range(RESOURCES):
         profile = {"name": f"host-{number}", "fqdn": _fqdn(number), "address": "10.20.0.10"}
         who = {"gateways": [GATEWAY], "users": [USER], "owner": "bob@corp.example"}
-        await post("/resources", profile | who)
-    return await post(f"/gateways/{GATEWAY}/bundle", {})
+        await _post(admin, "/resources", profile | who)
+    return await _post(admin, f"/gateways/{GATEWAY}/bundle", {})
 
 
-def _sluice(place: Place, directory: Path, bundle: dict[str, str]) -> subprocess.Popen[bytes]:
+async def _describe_crypto_host(place: Place, admin: httpx.AsyncClient) -> dict[str, str]:
+    """The gateway's crypto host; returns its bundle."""
+    macs = {"mac": "02:00:00:00:04:01", "host_mac": "02:00:00:00:04:02"}
+    host = {"name": "crypto-1", "p4runtime": place.crypto_host, "port": CRYPTO_PORT}
+    await _post(admin, _CRYPTO_HOSTS, host | macs)
+    return await _post(admin, f"{_CRYPTO_HOSTS}/crypto-1/bundle", {})
+
+
+async def _post(admin: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
+    answer = await admin.post(path, json=body)
+    if not answer.is_success:
+        raise RuntimeError(f"{path}: {answer.text}")
+    return answer.json()
+
+
+def _sluice(
+    p4runtime: str, ports: dict[int, str], directory: Path, bundle: dict[str, str]
+) -> subprocess.Popen[bytes]:
     directory.mkdir(mode=0o700)
     for name, content in (
         ("ca.pem", bundle["ca_pem"].encode()),
@@ -342,11 +369,15 @@ def _sluice(place: Place, directory: Path, bundle: dict[str, str]) -> subprocess
     ):
         (directory / name).touch(mode=0o600)
         (directory / name).write_bytes(content)
-    ports = [f"--port={number}={name}" for number, name in enumerate(place.interfaces, start=1)]
     return subprocess.Popen(
         [
-            *(str(SLUICE), "--device-id", "1", *ports),
-            *("--grpc", place.p4runtime, "--client-name", "culvert-controller"),
+            *(
+                str(SLUICE),
+                "--device-id",
+                "1",
+                *(f"--port={number}={name}" for number, name in ports.items()),
+            ),
+            *("--grpc", p4runtime, "--client-name", "culvert-controller"),
             *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
             *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
         ],
