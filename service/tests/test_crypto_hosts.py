@@ -21,6 +21,7 @@ import pytest
 from culvert_lab.console import NARROW, WIDE
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
+from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.tunnels.roaming import Peer
 from playwright.async_api import expect
 
@@ -267,6 +268,14 @@ async def test_an_invalid_host_is_refused(site: Site, world: World) -> None:
     assert await refusal(host("c", 6, site.ports["a"])) == (409, "ALREADY_EXISTS", "/p4runtime")
     assert await refusal(host("c", 6, free, mac="ff")) == (422, "REQUEST_INVALID", "/mac")
     assert (await refusal(host("c", 6, free), "gw-paris"))[:2] == (404, "NOT_FOUND")
+    for path, body in (
+        ("/gateways", (await world.rest("GET", "/gateways/gw-berlin")) | {"name": "a"}),
+        ("/gateway-enrolments", {"gateway": "a", "pool": "10.98.0.0/24"}),
+    ):
+        given = GatewayIn.model_fields if path == "/gateways" else body
+        asked = {field: value for field, value in body.items() if field in given}
+        answer = await world.admin.post(f"/api/v1{path}", json=asked)
+        assert answer.json()["detail"] == "The crypto host a exists already.", answer.text
     assert (await world.admin.get(f"/api/v1{HOSTS}/c")).json()["reason"] == "NOT_FOUND"
 
 

@@ -151,16 +151,23 @@ async def test_a_bundle_is_given_once_and_the_next_one_has_other_keys(world: Wor
 async def test_a_token_that_writes_gateways_does_not_get_their_keys(world: World) -> None:
     await world.add_gateway("gw-berlin", free_port())
 
-    async def asked(*scopes: str) -> tuple[int, str]:
+    host = {"name": "crypto-1", "p4runtime": "127.0.0.1:1", "port": 4}
+    macs = {"mac": "02:00:00:00:04:01", "host_mac": "02:00:00:00:04:02"}
+    await world.rest("POST", "/gateways/gw-berlin/crypto-hosts", host | macs)
+
+    async def asked(*scopes: str, of: str = "/gateways/gw-berlin") -> tuple[int, str]:
         token = (
             await world.rest(
                 "POST", "/tokens", {"name": "-".join(scopes)[:20].replace(":", "-"), "scopes": scopes}
             )
         )["token"]
-        return await refusal(world, "/gateways/gw-berlin/bundle", Authorization=f"Bearer {token}")
+        return await refusal(world, f"{of}/bundle", Authorization=f"Bearer {token}")
 
     assert await asked("gateways:write", "read") == (403, "NOT_PERMITTED")
+    of_host = "/gateways/gw-berlin/crypto-hosts/crypto-1"
+    assert await asked("gateways:write", "groups:read", of=of_host) == (403, "NOT_PERMITTED")
     assert (await asked("gateway-keys:write"))[0] == 200
+    assert (await asked("gateway-keys:write", "users:read", of=of_host))[0] == 200
     assert (await asked("write"))[0] == 200
 
 

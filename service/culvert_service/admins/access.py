@@ -174,8 +174,9 @@ async def fresh_proof(request: Request) -> None:
 def _areas(request: Request) -> Sequence[str]:
     """The areas of the API that the request uses. A live view belongs to the area of its rows."""
     area, *rest = str(request.scope["path"]).removeprefix("/api/v1/").split("/")
-    # A scope for gateways must not give access to the keys that decrypt their tunnels.
-    if (area, *rest[1:]) == ("gateways", "bundle"):
+    # A scope for gateways must not give access to the keys that decrypt their tunnels. The path of a gateway's bundle has
+    # two parts more, that of its crypto host's has four.
+    if area == "gateways" and len(rest) in (2, 4) and rest[-1] == "bundle":
         area = "gateway-keys"
     views = request.query_params.getlist("view") if area == "events" else []
     return [_SHOWS.get(view, view) for view in views] or [area]

@@ -433,6 +433,10 @@ async def count_sas_by_host(session: AsyncSession, gateway_id: int) -> dict[int,
     return {at: count for at, count in await session.execute(query.group_by(port)) if at is not None}
 
 
+async def has_host(session: AsyncSession, name: str) -> bool:
+    return await session.scalar(select(exists().where(CryptoHost.name == name))) or False
+
+
 async def lock_host(session: AsyncSession, gateway: str, name: str) -> CryptoHost | None:
     query = (
         select(CryptoHost)

@@ -94,6 +94,7 @@ class Gateways:
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
             check_name(asked.name, await repository.controller_names(session), "/name")
+            await check_no_host(session, asked.name, "/name")
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked, {}))
         try:
@@ -338,6 +339,12 @@ def check_name(name: str, reserved: Collection[str], pointer: str = "") -> None:
     """`pointer`: the field that has the name, if any. Raises FieldError GATEWAY_NAME_RESERVED."""
     if why := issuance.label_fault(name, P4RUNTIME_NAMES.union(reserved)):
         raise FieldError(pointer, Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
+
+
+async def check_no_host(session: AsyncSession, name: str, pointer: str = "") -> None:
+    """A crypto host with the gateway's name would have its certificate. Raises FieldError ALREADY_EXISTS."""
+    if await repository.has_host(session, name):
+        raise FieldError(pointer, Reason.ALREADY_EXISTS, what=Phrase("The crypto host {name}", name=name))
 
 
 def unknown_gateway(name: str) -> CulvertError:

@@ -41,6 +41,7 @@ from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import (
     already_exists,
     check_name,
+    check_no_host,
     check_reachable,
     columns,
     keep_certificate_end,
@@ -130,6 +131,7 @@ class Joining:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
                 check_name(asked.gateway, await gateways.controller_names(session), "/gateway")
+                await check_no_host(session, asked.gateway, "/gateway")
                 await _check_asked(session, asked)
                 await repository.delete_of(session, asked.gateway)
                 session.add(made)
@@ -243,6 +245,7 @@ class Joining:
                 await _check_pools(session, wanted)
                 reserved = await gateways.controller_names(session)
                 check_name(name, reserved)
+                await check_no_host(session, name)
                 issued = self._authority.issue_gateway_certificate(public_key, name, reserved)
                 token = agreement.read_token(text)
                 assert token is not None
