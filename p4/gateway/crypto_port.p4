@@ -1,6 +1,12 @@
 // The crypto port (docs/crypto-port.md): a packet goes to a crypto host behind a port, and its answer comes back to the same.
 
+// Ports, for the two counters below.
+const bit<32> CRYPTO_PORTS = 512;
+
 control AskHost(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    // A port whose requests grow and whose answers do not leads to no host any more.
+    @name("crypto_requests") counter(CRYPTO_PORTS, CounterType.packets) requests;
+
     action no_host() { meta.drop_cause = Drop.NO_HOST; }
     action to_host(@format(MAC_ADDRESS) mac_t src_mac, @format(MAC_ADDRESS) mac_t dst_mac) {
         meta.next_src_mac = src_mac;
@@ -18,6 +24,7 @@ control AskHost(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     apply {
         crypto_port.apply();
         if (meta.drop_cause == Drop.NONE) {
+            requests.count((bit<32>) std.egress_spec);
             CryptoKind kind = CryptoKind.OPEN;
             bit<8> tos = meta.tos;
             bit<16> length = meta.esp_len;
@@ -40,6 +47,7 @@ control AskHost(inout headers_t hdr, inout metadata_t meta, inout standard_metad
 
 // An answer is taken for an SA of its port alone, and as the answer of its present generation. Then it is where the engine's is.
 control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    @name("crypto_answers") counter(CRYPTO_PORTS, CounterType.packets) answers;
     bit<32> expected_spi = 0;
 
     action no_sa() { meta.drop_cause = Drop.CRYPTO_ANSWER; }
@@ -93,6 +101,7 @@ control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_me
         if (!hdr.crypto.isValid() || hdr.crypto.version != CRYPTO_VERSION) {
             meta.drop_cause = Drop.CRYPTO_FRAME;
         } else if (hdr.crypto.kind == CryptoKind.OPENED) {
+            answers.count((bit<32>) std.ingress_port);
             meta.newest = hdr.crypto.newest;
             meta.tos = hdr.crypto.tos;
             meta.sport = hdr.crypto.sport;
@@ -100,6 +109,7 @@ control TakeAnswer(inout headers_t hdr, inout metadata_t meta, inout standard_me
             meta.dst = hdr.crypto.dst;
             crypto_in.apply();
         } else if (hdr.crypto.kind == CryptoKind.SEALED) {
+            answers.count((bit<32>) std.ingress_port);
             meta.outer_tos = hdr.crypto.tos;
             meta.esp_len = hdr.crypto.length;
             crypto_out.apply();

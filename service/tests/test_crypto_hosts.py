@@ -8,6 +8,7 @@ device's ESP ─── wan ─[ sluice, gateway ]─ lan ─── 10.20.0.10
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import time
@@ -95,8 +96,7 @@ class Site:
         """Wait until the gateway may place SAs on these hosts."""
         await until(self.shown, lambda found: all(found[name]["state"] == "online" for name in names))
 
-    async def passes(self, sas: agent_pb2.SaPair, number: int, inner: str) -> None:
-        """A packet goes to the LAN, and its answer comes back. `number`: of the SA's packet."""
+    async def send(self, sas: agent_pb2.SaPair, number: int, inner: str) -> None:
         here = Peer(inner, 40000)
         outer = udp(
             Peer("203.0.113.10", 4500),
@@ -104,6 +104,11 @@ class Site:
             esp(sas.outbound, number, udp(here, WIKI, ASKS)),
         )
         await self.wires.send(self.wires.wan, frame("02:00:00:00:01:01", outer))
+
+    async def passes(self, sas: agent_pb2.SaPair, number: int, inner: str) -> None:
+        """A packet goes to the LAN, and its answer comes back. `number`: of the SA's packet."""
+        await self.send(sas, number, inner)
+        here = Peer(inner, 40000)
         assert await next_udp(self.wires.lan) == (WIKI, ASKS)
         await self.wires.send(self.wires.lan, frame("02:00:00:00:02:01", udp(WIKI, here, SAYS)))
         _, packet = await next_udp(self.wires.wan)
@@ -201,6 +206,34 @@ async def test_a_host_that_dies_loses_no_tunnel(site: Site, device: Device, how:
         await site.usable(served)
         found = (await site.world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
         assert [it["match"]["port"] for it in found if it["table"] == "host_in"] == [{"a": 4, "b": 5}[other]]
+    await events.aclose()
+
+
+async def test_a_dead_cable_loses_no_tunnel(site: Site, device: Device) -> None:
+    answer = await device.open()
+    inner = answer.tunnel.inner_address
+    await site.passes(answer.sas, 1, inner)
+    events = device.watch()
+    await next_event(events, "profile")
+    [served] = [name for name, sas in (await site.sas()).items() if sas]
+    await ip("link", "set", {"a": "cvh4", "b": "cvh5"}[served], "down")
+
+    async def ask() -> None:
+        for number in itertools.count(2):
+            await site.send(answer.sas, number, inner)
+            await asyncio.sleep(0.1)
+
+    asking = asyncio.create_task(ask())
+    try:
+        closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    finally:
+        asking.cancel()
+    assert closed.why.reason == Reason.SA_LOST
+    again = await device.open()
+    await site.passes(again.sas, 1, inner)
+    found = (await site.shown())[served]
+    assert (found["state"], found["sas"]) == ("offline", 0)
+    assert found["reason"].endswith("carries no answers from it")
     await events.aclose()
 
 

@@ -38,6 +38,11 @@ _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.25
 # A host's SAs move within a second of its last answer.
 _PROBE_SECONDS = 0.4
+# A host whose port has carried requests and no answer in so many looks of the gateway's link is left alone for a while,
+# which doubles each time: without SAs there are no requests that would show it well again.
+_MUTE_LOOKS = 2
+_MUTE_SECONDS = 10.0
+_MUTE_MAX_SECONDS = 300.0
 # Less than the time limit of the gateway's write, which a silent host must not end.
 _WRITE_SECONDS = 0.6
 _READ_SECONDS = 10.0
@@ -84,6 +89,11 @@ class HostLink:
         self._own = own
         self._events = events
         self._silent = asyncio.Event()
+        # The requests and answers of its port when the gateway's link last looked.
+        self._counted: tuple[int, int] | None = None
+        self._mute_looks = 0
+        self._mute_seconds = _MUTE_SECONDS
+        self._pause = _RETRY_SECONDS
 
     async def run(self) -> None:
         """Connect, and reconnect after each failure, until cancelled."""
@@ -94,12 +104,30 @@ class HostLink:
                 self._set_away(_words(error))
             finally:
                 self.tables, self.usable = None, False
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(self._pause)
+            self._pause = _RETRY_SECONDS
 
     def give_up(self) -> None:
         """The host has not answered in time: connect again."""
         self._set_away(Phrase("no answer within {seconds} s", seconds=f"{_WRITE_SECONDS:g}"))
         self._silent.set()
+
+    def count(self, requests: int, answers: int) -> None:
+        """Take the packets that its port has carried so far. A cable or a datapath may be dead where P4Runtime answers."""
+        before, self._counted = self._counted, (requests, answers)
+        if before is None or requests == before[0]:
+            return
+        if answers != before[1]:
+            self._mute_looks, self._mute_seconds = 0, _MUTE_SECONDS
+            return
+        self._mute_looks += 1
+        if self._mute_looks == _MUTE_LOOKS:
+            self._pause = self._mute_seconds
+            self._mute_seconds = min(2 * self._mute_seconds, _MUTE_MAX_SECONDS)
+            self._set_away(
+                Phrase("the gateway's port {port} carries no answers from it", port=self.host.port)
+            )
+            self._silent.set()
 
     async def _hold_session(self) -> None:
         host = self.host
@@ -107,6 +135,7 @@ class HostLink:
             host.name, host.p4runtime, host.device_id, self._epoch, self._program, Credentials.of(self._own)
         )
         self._silent.clear()
+        self._counted, self._mute_looks = None, 0
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await session.open()
@@ -125,7 +154,8 @@ class HostLink:
                 await asyncio.gather(probing, return_exceptions=True)
             if session.ended.done():
                 raise session.ended.result()
-            self._set_away(Phrase("no answer within {seconds} s", seconds=f"{_PROBE_SECONDS:g}"))
+            if not self._silent.is_set():
+                self._set_away(Phrase("no answer within {seconds} s", seconds=f"{_PROBE_SECONDS:g}"))
         finally:
             await session.close()
 
@@ -222,6 +252,15 @@ class Hosts:
             if link.tables is not None:
                 found.append(entry("front", {"port": host.port}, "serve", {"mac": host_mac}))
         return found
+
+    async def look(self, tables: Tables) -> None:
+        """Find hosts whose port of the gateway carries no answers. Raises P4RuntimeError."""
+        used = {it.host.port: it for it in self._links.values() if it.usable}
+        if used:
+            requests = await tables.cells("crypto_requests", list(used))
+            answers = await tables.cells("crypto_answers", list(used))
+            for port, link in used.items():
+                link.count(requests.get(port, 0), answers.get(port, 0))
 
     def settle(self) -> None:
         """After a reconciliation that has read the hosts that are there now."""

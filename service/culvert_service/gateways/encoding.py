@@ -104,6 +104,12 @@ class Encoding:
         """The read request of a counter array."""
         return p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=self._arrays[name]))
 
+    def cell(self, name: str, index: int) -> p4r.Entity:
+        """The read request of one counter of an array."""
+        entity = self.array(name)
+        entity.counter_entry.index.index = index
+        return entity
+
     def digest(self, name: str) -> int:
         """The digest's id."""
         return self._digests[name]

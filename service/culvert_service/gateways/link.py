@@ -634,6 +634,7 @@ class Link:
                 async with running_time(_PROBE_SECONDS):
                     async for _ in tables.whole(["port_role"]):
                         pass
+                    await self.hosts.look(tables)
             except TimeoutError:
                 # The answer may be queued behind a long read; other answers since `began` prove that the switch lives.
                 if self._heard >= began:

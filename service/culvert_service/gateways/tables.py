@@ -84,8 +84,15 @@ class Tables:
 
     async def array(self, name: str) -> dict[int, int]:
         """A counter array's packets, by index; counters at 0 may be left out."""
+        return await self._count([self._encoding.array(name)])
+
+    async def cells(self, name: str, indexes: Sequence[int]) -> dict[int, int]:
+        """The packets of some counters of an array, by index."""
+        return await self._count([self._encoding.cell(name, index) for index in indexes])
+
+    async def _count(self, wanted: Sequence[p4r.Entity]) -> dict[int, int]:
         counted: dict[int, int] = {}
-        async for portion in self._session.read([self._encoding.array(name)]):
+        async for portion in self._session.read(wanted):
             for entity in portion:
                 counted[entity.counter_entry.index.index] = entity.counter_entry.data.packet_count
         return counted
