@@ -159,6 +159,8 @@ async def test_a_tunnel_is_served_by_a_host(site: Site, device: Device) -> None:
     answer = await device.open()
     await site.passes(answer.sas, 1, answer.tunnel.inner_address)
     assert sorted((await site.sas()).values()) == [0, 2]
+    metrics = (await site.world.admin.get("/api/v1/metrics")).text
+    assert ('culvert_crypto_host_online{crypto_host="a",gateway="gw-berlin"} 1.0') in metrics
     found = (await site.world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
     of = {
         table: [it for it in found if it["table"] == table]

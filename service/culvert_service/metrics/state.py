@@ -97,6 +97,26 @@ class StateGauges:
                         (((link.name,), int(link.online)) for link in self._fleet),
                     ),
                     _gauge(
+                        "culvert_crypto_host_online",
+                        "1 while the gateway that this controller reaches gives SAs to the crypto host",
+                        ("gateway", "crypto_host"),
+                        (
+                            ((link.name, at.host.name), int(at.usable))
+                            for link in self._fleet
+                            for at in link.hosts.links()
+                        ),
+                    ),
+                    _gauge(
+                        "culvert_crypto_host_sas",
+                        "SAs of a crypto host when its entries were last compared, and those placed since",
+                        ("gateway", "crypto_host"),
+                        (
+                            ((link.name, at.host.name), at.load)
+                            for link in self._fleet
+                            for at in link.hosts.links()
+                        ),
+                    ),
+                    _gauge(
                         "culvert_gateway_certificate_expires_timestamp_seconds",
                         "When a gateway's certificate ends, Unix time, of all controllers",
                         ("gateway",),
