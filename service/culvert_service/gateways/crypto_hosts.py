@@ -37,7 +37,7 @@ _CONNECT_SECONDS = 3.0
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.25
 # A host's SAs move within a second of its last answer.
-_PROBE_SECONDS = 0.4
+_PROBE_SECONDS = 0.5
 # A host whose port has carried requests and no answer in so many looks of the gateway's link is left alone for a while,
 # which doubles each time: without SAs there are no requests that would show it well again.
 _MUTE_LOOKS = 2
@@ -73,13 +73,16 @@ class HostEvents(Protocol):
 
 
 class HostLink:
-    """`tables`: of a host that answers. `usable`: a reconciliation has removed what the host had before."""
+    """`tables`: of a host that answers. `read`: the tables that a reconciliation has read. `usable`: that reconciliation
+    has ended, so that the host has no entries from before.
+    """
 
     def __init__(
         self, host: CryptoHost, epoch: int, program: Program, own: OwnCertificates, events: HostEvents
     ) -> None:
         self.host = host
         self.tables: Tables | None = None
+        self.read: Tables | None = None
         self.usable = False
         self.reason: str | Phrase = Phrase("not connected yet")
         # The SAs at the last reading, and those placed since.
@@ -102,8 +105,10 @@ class HostLink:
                 await self._hold_session()
             except (P4RuntimeError, TimeoutError) as error:
                 self._set_away(_words(error))
-            finally:
-                self.tables, self.usable = None, False
+            except Exception as error:
+                # A fault in one link must not end it for good.
+                _log.exception("crypto host link failed", extra={"crypto_host": self.host.name})
+                self._set_away(Phrase("the link failed: {error}", error=type(error).__name__))
             await asyncio.sleep(self._pause)
             self._pause = _RETRY_SECONDS
 
@@ -199,9 +204,6 @@ class Hosts:
         self._links: dict[int, HostLink] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._links)
-
     def take(self, hosts: Iterable[CryptoHost]) -> None:
         """Start links to new hosts, and end those to hosts that are gone or have other settings."""
         wanted = {host.port: host for host in hosts}
@@ -263,9 +265,9 @@ class Hosts:
                 link.count(requests.get(port, 0), answers.get(port, 0))
 
     def settle(self) -> None:
-        """After a reconciliation that has read the hosts that are there now."""
+        """After a reconciliation: the hosts that it has read are usable."""
         for link in self._links.values():
-            if link.tables is not None:
+            if link.tables is not None and link.read is link.tables:
                 link.usable, link.reason = True, ""
 
 
@@ -294,6 +296,7 @@ class HostedTables(Tables):
         async for portion in super().read_all():
             yield portion
         for link in self._hosts.links():
+            link.read = link.tables
             found = await self._read_at(link, None)
             link.load = sum(item.table != "front" for item in found)
             yield found
