@@ -31,10 +31,10 @@ async def lists(world: World) -> list[str]:
         if schema.get("type") == "array" and "$ref" in schema["items"]:
             found.append(path)
     # The answer about one person's devices, the keys and sessions of who is signed in, charts' points, and what comes
-    # whole: the assertions and the reported facts, of which there are bounds.
+    # whole: the assertions, the reported facts and a gateway's crypto hosts, of which there are bounds.
     session = ("/api/v1/session/passkeys", "/api/v1/session/sessions", "/api/v1/session/notices")
     charts = ("/api/v1/audit/hours", "/api/v1/gateways/{name}/samples")
-    whole = ("/api/v1/assertions", "/api/v1/devices/facts")
+    whole = ("/api/v1/assertions", "/api/v1/devices/facts", "/api/v1/gateways/{gateway}/crypto-hosts")
     for path in ("/api/v1/access", *session, *charts, *whole):
         found.remove(path)
     return [path.format(name=OF_ONE[path]) if path in OF_ONE else path for path in found]

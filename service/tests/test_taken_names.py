@@ -55,6 +55,14 @@ BETWEEN: dict[str, Any] = {
     "owner": "bob@corp.example",
 }
 AT_ROME = {"gateway": "gw-rome", "targets": [{"prefix": "10.22.0.0/16"}]}
+CRYPTO_HOSTS = "/gateways/gw-berlin/crypto-hosts"
+CRYPTO_HOST = {
+    "name": "crypto-1",
+    "p4runtime": "127.0.0.1:9570",
+    "port": 4,
+    "mac": "02:00:00:00:04:01",
+    "host_mac": "02:00:00:00:04:02",
+}
 MADE = {
     "/users": ({"name": "alice", "email": "a@corp.example"}, {"name": "bob", "email": "b@corp.example"}),
     "/groups": (READERS, WRITERS),
@@ -65,6 +73,7 @@ MADE = {
     "/assertions": (ASSERTED,),
     "/tokens": (TOKEN,),
     "/site-tunnels": (BETWEEN,),
+    CRYPTO_HOSTS: (CRYPTO_HOST,),
 }
 # Method, path, body, and the field with the taken value.
 TAKEN: list[tuple[str, str, dict[str, Any], str]] = [
@@ -112,6 +121,11 @@ TAKEN: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/dns/zones", ONE | {"name": "two"}, "/origin"),
     ("POST", "/tokens", TOKEN, "/name"),
     ("POST", "/tokens", TOKEN | {"name": "admin-token"}, "/name"),
+    ("POST", CRYPTO_HOSTS, CRYPTO_HOST | {"port": 5, "p4runtime": "h:1"}, "/name"),
+    ("POST", CRYPTO_HOSTS, CRYPTO_HOST | {"name": "gw-paris", "port": 5, "p4runtime": "h:1"}, "/name"),
+    ("POST", CRYPTO_HOSTS, CRYPTO_HOST | {"name": "crypto-2", "p4runtime": "h:1"}, "/port"),
+    ("POST", CRYPTO_HOSTS, CRYPTO_HOST | {"name": "crypto-2", "port": 5}, "/p4runtime"),
+    ("POST", "/gateways", MILAN | {"name": "crypto-1"}, "/name"),
     ("POST", "/site-tunnels", BETWEEN | {"ends": [BETWEEN["ends"][0], AT_ROME]}, "/name"),
 ]
 # Writes that cannot take a value of another row.
@@ -171,6 +185,7 @@ async def test_every_write_of_the_reference_is_tried_or_has_no_rival(world: Worl
         (method, re.sub(r"/[^/]+$", "/{name}", path) if method == "PUT" else path.partition("?")[0])
         for method, path, _, _ in TAKEN
     }
+    tried |= {("POST", "/gateways/{gateway}/crypto-hosts") for _, path, _, _ in TAKEN if path == CRYPTO_HOSTS}
     assert writes - tried - FREE == set()
 
 

@@ -53,7 +53,7 @@ export function CryptoHostsSection({ gateway, hasEngine }: { gateway: string; ha
         )}
       </Group>
       {hosts.data.length === 0 ? (
-        <Text size="sm" c="dimmed">
+        <Text size="sm" c="dimmed" className="measure">
           {hasEngine ? (
             <Trans>
               The gateway encrypts by itself. Computers behind its ports can do that in its place.
