@@ -107,8 +107,18 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(log).to_contain_text(denied.message)
         assert "outcome=denied" in page.url
         await shown.picture("activity-denied")
+        policy = {"name": "alice to git", "user": "alice", "resources": ["git"]}
+        await world.rest("POST", "/policies", policy)
         await log.get_by_role("link", name="Check access").click()
+        await expect(page.get_by_text("As of ")).to_be_visible()
         await expect(answer).to_contain_text(denied.message)
+        await shown.picture("why-then")
+        await page.get_by_role("link", name="Check for now").click()
+        await expect(answer).to_contain_text("yes, through gw-berlin")
+        await expect(page.get_by_label("Time")).to_have_value("")
+        await page.go_back()
+        await expect(answer).to_contain_text(denied.message)
+        await expect(page.get_by_label("Time")).not_to_have_value("")
         await page.go_back()
         # A line that is written now shows by itself.
         await refused(device.open("nobody.corp.example"))

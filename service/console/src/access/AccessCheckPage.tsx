@@ -9,6 +9,7 @@ import { useEffect, type ReactNode } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { useGateways } from "../live/live";
+import { AnchorLink } from "../shared/links";
 import { Name } from "../shared/Name";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
@@ -60,15 +61,15 @@ export function AccessCheckPage() {
   const asked = useSearch({ from: "/frame/access" });
   const navigate = useNavigate({ from: "/access" });
   const form = useForm({
-    initialValues: {
-      user: asked.user ?? "",
-      name: asked.name ?? "",
-      at: asked.at ? localTime(asked.at) : "",
-    },
+    initialValues: { user: "", name: "", at: "" },
   });
   const people = useFound("users", form.values.user);
   const resources = useFound("resources", form.values.name);
   const { user, name, at } = asked;
+  const { setValues } = form;
+  useEffect(() => {
+    setValues({ user: user ?? "", name: name ?? "", at: at === undefined ? "" : localTime(at) });
+  }, [setValues, user, name, at]);
   const history = useQuery({
     queryKey: ["access", "history"],
     queryFn: async () => body(await api.GET("/api/v1/access/history")),
@@ -99,6 +100,8 @@ export function AccessCheckPage() {
       />
       <form
         onSubmit={form.onSubmit(async ({ user: person, name: typed, at: time }) => {
+          // The field has no seconds: a time that nobody has changed stays the one of the address.
+          const chosen = at !== undefined && time === localTime(at) ? at : time;
           const logins = await findLogins(person.trim()).catch(() => []);
           if (logins.length > 1) {
             const listed = either(logins);
@@ -111,7 +114,7 @@ export function AccessCheckPage() {
             search: {
               user: login,
               name: typed.trim(),
-              ...(time !== "" && { at: new Date(time).toISOString() }),
+              ...(chosen !== "" && { at: new Date(chosen).toISOString() }),
             },
           });
           void traces.refetch();
@@ -159,12 +162,17 @@ export function AccessCheckPage() {
         ) : (
           <Alert variant="light" color="yellow" title={t`${user} had no device at this time`} />
         ))}
-      {at !== undefined && traces.data !== undefined && traces.data.length > 0 && (
+      {at !== undefined && user !== undefined && name !== undefined && (
         <Text size="sm" c="dimmed">
-          <Trans>
-            As of {moment(at)}, with the people, devices, policies, resources and gateways of then. The
-            controller’s settings are today’s.
-          </Trans>
+          {traces.data !== undefined && traces.data.length > 0 && (
+            <Trans>
+              As of {moment(at)}, with the people, devices, policies, resources and gateways of then. The
+              controller’s settings are today’s.
+            </Trans>
+          )}{" "}
+          <AnchorLink to="/access" search={{ user, name }} inherit underline="always">
+            <Trans>Check for now</Trans>
+          </AnchorLink>
         </Text>
       )}
       {traces.data?.map((trace) => (

@@ -74,10 +74,11 @@ test("an act that is new shows as the log names it, and each known act can be ch
   expect(new Set(labels).size).toBe(labels.length);
 });
 
-test("a name that a person was refused is a question for the access check", () => {
-  const line = { action: "tunnel.open", outcome: "denied", object: "name/wiki.corp.example" } as const;
+test("a name that a person was refused is a question for the access check, at that time", () => {
+  const at = "2026-11-28T09:30:00.123456Z";
+  const line = { at, action: "tunnel.open", outcome: "denied", object: "name/wiki.corp.example" } as const;
   const details = { user: "alice" };
-  expect(questionOf({ ...line, details })).toEqual({ user: "alice", name: "wiki.corp.example" });
+  expect(questionOf({ ...line, details })).toEqual({ user: "alice", name: "wiki.corp.example", at });
   expect(questionOf({ ...line, details: {} })).toBeNull();
   expect(questionOf({ ...line, details, object: "tunnel/5a3c", outcome: "done" })).toBeNull();
   expect(questionOf({ ...line, details, action: "admin.create", object: "admin/ada" })).toBeNull();

@@ -226,16 +226,21 @@ const leftOut = (count: number): string =>
     other: "# more denials of the same callers have no line of their own",
   });
 
-/** The access check's question about a name that a person's device was denied; null for any other line. */
+/** The access check's question about a name that a person's device was denied, at that time; null for any other line. */
 export function questionOf({
+  at,
   action,
   outcome,
   object,
   details: { user },
-}: Pick<Line, "action" | "outcome" | "object" | "details">): { user: string; name: string } | null {
+}: Pick<Line, "at" | "action" | "outcome" | "object" | "details">): {
+  user: string;
+  name: string;
+  at: string;
+} | null {
   const name = /^name\/(.+)/.exec(object)?.[1];
   if (action !== "tunnel.open" || outcome !== "denied" || name === undefined) return null;
-  return typeof user === "string" ? { user, name } : null;
+  return typeof user === "string" ? { user, name, at } : null;
 }
 
 /** "laptop of alice opened wiki.corp.example through gw-berlin"; "olga: gateway gw-paris, drained" for a rarer act. */
