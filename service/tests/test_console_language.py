@@ -10,6 +10,7 @@ from playwright.async_api import Browser, expect
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
+from .test_admins import PASSWORD
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,6 +53,22 @@ async def test_the_browser_chooses_and_the_person_decides(world: World, running:
         await shown.picture("administrators-de")
         await page.set_viewport_size(NARROW)
         await shown.picture("narrow-administrators-de")
+
+
+async def test_a_switch_keeps_what_was_typed_and_what_is_shown_once(world: World, running: Browser) -> None:
+    token = (await world.rest("POST", "/admins/invitations", {"role": "auditor"}))["token"]
+    async with console(world, running) as shown:
+        page = shown.page
+        await shown.open(f"setup#token={token}")
+        await page.get_by_role("textbox", name="Name").fill("ada")
+        await page.locator("input[autocomplete=new-password]").fill(PASSWORD)
+        await page.get_by_role("button", name="Deutsch").click()
+        await expect(page.get_by_role("textbox", name="Name")).to_have_value("ada")
+        await page.get_by_role("button", name="Weiter").click()
+        secret = await page.locator("[data-secret]").inner_text()
+        await page.get_by_role("button", name="English").click()
+        await expect(page.get_by_role("heading", name="Scan this with your authenticator")).to_be_visible()
+        await expect(page.locator("[data-secret]")).to_have_text(secret)
 
 
 @pytest.mark.parametrize(

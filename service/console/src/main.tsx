@@ -5,7 +5,7 @@ import "./app.css";
 
 import { i18n } from "@lingui/core";
 import { t } from "@lingui/core/macro";
-import { I18nProvider } from "@lingui/react";
+import { I18nProvider, useLingui } from "@lingui/react";
 import { MantineProvider, mergeThemeOverrides, Notification } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
@@ -50,27 +50,34 @@ const spoken = speak(document.documentElement.lang).catch(() => {
 async function draw(at: HTMLElement) {
   await spoken;
   const { createRoot } = await again(() => import("react-dom/client"));
+  createRoot(at).render(
+    <StrictMode>
+      <I18nProvider i18n={i18n}>
+        <Console />
+      </I18nProvider>
+    </StrictMode>,
+  );
+}
+
+function Console() {
+  useLingui();
   const named = mergeThemeOverrides(theme, {
     components: {
       Notification: Notification.extend({ defaultProps: { closeButtonProps: { "aria-label": t`Dismiss` } } }),
     },
   });
-  createRoot(at).render(
-    <StrictMode>
-      <MantineProvider
-        theme={named}
-        defaultColorScheme="auto"
-        cssVariablesResolver={readable}
-        getStyleNonce={() => nonce}
-      >
-        <I18nProvider i18n={i18n}>
-          <QueryClientProvider client={queries}>
-            <Notifications position="bottom-right" />
-            <RouterProvider router={router} />
-          </QueryClientProvider>
-        </I18nProvider>
-      </MantineProvider>
-    </StrictMode>,
+  return (
+    <MantineProvider
+      theme={named}
+      defaultColorScheme="auto"
+      cssVariablesResolver={readable}
+      getStyleNonce={() => nonce}
+    >
+      <QueryClientProvider client={queries}>
+        <Notifications position="bottom-right" />
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </MantineProvider>
   );
 }
 

@@ -17,15 +17,15 @@ import { ORDERS as SETTINGS_ORDERS } from "./settings/queries";
 import { ORDERS as SITE_TUNNEL_ORDERS } from "./sites/queries";
 import { rememberLists } from "./shared/lists";
 import { oneOf, text } from "./shared/search";
-import { view } from "./shared/view";
+import { spoken, view } from "./shared/view";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
-  notFoundComponent: () => (
+  notFoundComponent: spoken(() => (
     <Frame>
       <NotFoundPage />
     </Frame>
-  ),
+  )),
 });
 
 const setUpRoute = createRoute({
@@ -34,12 +34,12 @@ const setUpRoute = createRoute({
   component: view(() => import("./session/SetUpPage"), "SetUpPage"),
 });
 
-const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", component: Frame });
+const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", component: spoken(Frame) });
 
 const overviewRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/",
-  component: OverviewPage,
+  component: spoken(OverviewPage),
 });
 
 const resourcesRoute = createRoute({
@@ -304,7 +304,7 @@ export function createConsole(queries: QueryClient) {
     routeTree: routes,
     basepath: BASE,
     context: { queries },
-    defaultErrorComponent: ErrorPage,
+    defaultErrorComponent: spoken(ErrorPage),
     defaultPreload: "intent",
     scrollRestoration: true,
   });

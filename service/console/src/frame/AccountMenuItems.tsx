@@ -5,13 +5,15 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api } from "../api/client";
-import { change, language, LANGUAGES, type Language } from "../locale/language";
+import { LANGUAGES } from "../locale/language";
+import { others, useLanguageChange } from "../locale/LanguageSwitch";
 import { sessionQuery, type Session } from "../session/session";
 import { AccountButton } from "./AccountButton";
 import { sayRole, timeOfDay } from "../shared/words";
 
 export function AccountMenuItems({ session }: { session: Session }) {
   const queries = useQueryClient();
+  const changeTo = useLanguageChange();
   const role = sayRole(session.role);
   const until = timeOfDay(session.expires_at);
   const signOut = useMutation({
@@ -42,18 +44,16 @@ export function AccountMenuItems({ session }: { session: Session }) {
         >
           <Trans>Your account</Trans>
         </Menu.Item>
-        {(Object.keys(LANGUAGES) as Language[])
-          .filter((one) => one !== language())
-          .map((one) => (
-            <Menu.Item
-              key={one}
-              lang={one}
-              leftSection={<IconLanguage size={16} />}
-              onClick={() => change(one)}
-            >
-              {LANGUAGES[one]}
-            </Menu.Item>
-          ))}
+        {others().map((one) => (
+          <Menu.Item
+            key={one}
+            lang={one}
+            leftSection={<IconLanguage size={16} />}
+            onClick={() => void changeTo(one)}
+          >
+            {LANGUAGES[one]}
+          </Menu.Item>
+        ))}
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>
           <Trans>Sign out</Trans>
         </Menu.Item>

@@ -70,6 +70,12 @@ export class Stream {
     if (wanted !== "") this.open(wanted);
   };
 
+  /** Begins each view again with a snapshot, in the present language. */
+  beginAgain(): void {
+    for (const view of this.views.keys()) this.missed.add(view);
+    this.settle();
+  }
+
   /** Continues a stream that was opened before this code was loaded. */
   goOn({ source, views, heard }: Begun): void {
     this.close();

@@ -57,8 +57,10 @@ export const sayOptions = <Value extends string>(
 /** The tags for `Intl`. */
 export const locales = (): string[] => [i18n.locales ?? i18n.locale].flat();
 
-/** Loads the page again, because the answers that it shows are in the language of before. */
-export function change(to: Language): void {
+/** Speaks another language from now on, and in this browser's next pages. */
+export async function change(to: Language): Promise<void> {
+  const tag = navigator.languages.find((one) => one.toLowerCase().startsWith(to)) ?? to;
+  await speak(tag);
+  document.documentElement.lang = tag;
   window.localStorage.setItem(KEPT, to);
-  window.location.reload();
 }

@@ -6,21 +6,10 @@ import { Card } from "../shared/Card";
 import { LanguageSwitch } from "../locale/LanguageSwitch";
 
 /** A card in the middle of the page, before sign-in. */
-export function CardPage({
-  title,
-  about,
-  once = false,
-  children,
-}: {
-  title: string;
-  about?: string;
-  /** It shows what another language, which loads the page again, would lose. */
-  once?: boolean;
-  children: ReactNode;
-}) {
+export function CardPage({ title, about, children }: { title: string; about?: string; children: ReactNode }) {
   useDocumentTitle(`${title} · Culvert`);
   return (
-    <Card maxWidth={420} beside={!once && <LanguageSwitch />}>
+    <Card maxWidth={420} beside={<LanguageSwitch />}>
       <Stack gap={4} mb="lg">
         <Title order={1} size="h3">
           {title}

@@ -128,7 +128,6 @@ function FirstSignIn({
   });
   return (
     <CardPage
-      once
       title={t`Scan this with your authenticator`}
       about={t`Each sign-in asks for the six-digit code that it shows. This page is shown once.`}
     >
@@ -155,7 +154,6 @@ function FirstSignIn({
 function KeepCodes({ name, codes }: { name: string; codes: readonly string[] }) {
   return (
     <CardPage
-      once
       title={t`Save your recovery codes`}
       about={t`If the authenticator is lost, one of these signs you in.`}
     >

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** The browser asks before it leaves or reloads the page (also for another language), while that would lose something. */
+/** The browser asks before it leaves or reloads the page, while that would lose something. */
 export function useUnsaved(isUnsaved: boolean): void {
   useEffect(() => {
     if (!isUnsaved) return;

@@ -1,5 +1,6 @@
-import { lazyRouteComponent } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { useLingui } from "@lingui/react";
+import { lazyRouteComponent, type AsyncRouteComponent } from "@tanstack/react-router";
+import { createElement, useEffect } from "react";
 
 const DRAWN_MS = 1_500;
 const WAITS_MS = [200, 1_000];
@@ -17,7 +18,18 @@ export async function again<T>(load: () => Promise<T>): Promise<T> {
 }
 
 /** A component of a module that is loaded when it is first shown. */
-export const view: typeof lazyRouteComponent = (load, name) => lazyRouteComponent(() => again(load), name);
+export const view = ((load, name) =>
+  spoken(lazyRouteComponent(() => again(load), name))) as typeof lazyRouteComponent;
+
+/** The component, drawn again in another language. The router draws its own parts only at another address. */
+export function spoken<Props extends object>(shown: AsyncRouteComponent<Props>): AsyncRouteComponent<Props> {
+  const Spoken: AsyncRouteComponent<Props> = (props: Props) => {
+    useLingui();
+    return createElement(shown, props);
+  };
+  if (shown.preload) Spoken.preload = shown.preload;
+  return Spoken;
+}
 
 /**
  * A part that a click shows is loaded as soon as the page is likely to be drawn, so that the click need not wait. If that
