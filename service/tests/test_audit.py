@@ -208,6 +208,7 @@ async def test_changes_of_permissions_log_the_tunnels_they_close(world: World, s
         "for": "group/writers",
         "resources": "wiki",
         "conditions": json.dumps(conditions),
+        "changed": "conditions",
     }
     assert lines[8]["object"] == f"tunnel/{tunnel}"
 

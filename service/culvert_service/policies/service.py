@@ -204,11 +204,12 @@ class Policies:
         async with begin(self._database, by) as transaction:
             if name is not None:
                 await _check_policy_version(transaction.session, name, seen)
+            before = None if name is None else _fields(await _policy(transaction.session, name))
             async with kept(transaction.session):
                 policy = await _write_policy(transaction.session, name, asked)
             if name is not None:
                 await repository.count_uses_again(transaction.session, policy.id)
-            transaction.audit(_line(name, policy, asked))
+            transaction.audit(_line(name, before, policy, asked))
         await self._enforcement.enforce()
         return await self.get(asked.name)
 
@@ -262,8 +263,19 @@ def _members(names: Sequence[str]) -> dict[str, Detail]:
     return {"members": " ".join(dict.fromkeys(names))}
 
 
-def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
-    """`name`: the policy's former name; None: a new policy."""
+def _fields(policy: Policy) -> dict[str, object]:
+    """The fields that an administrator can change."""
+    return {
+        "name": policy.name,
+        "enabled": policy.enabled,
+        "for": (policy.group and policy.group.name, policy.user and policy.user.name),
+        "resources": {resource.name for resource in policy.resources},
+        "conditions": dict(policy.conditions),
+    }
+
+
+def _line(name: str | None, before: dict[str, object] | None, policy: Policy, asked: PolicyIn) -> Line:
+    """`name`: the policy's former name; None: a new policy. `before`: its former fields."""
     told: dict[str, Detail] = {
         "name": asked.name,
         "enabled": "yes" if asked.enabled else "no",
@@ -271,6 +283,8 @@ def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
         "resources": " ".join(asked.resources),
         "conditions": json.dumps(policy.conditions),
     }
+    if before is not None:
+        told["changed"] = " ".join(field for field, now in _fields(policy).items() if before[field] != now)
     action = "policy.create" if name is None else "policy.replace"
     return Line(action, f"policy/{name or asked.name}", told)
 

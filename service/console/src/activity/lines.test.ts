@@ -59,6 +59,13 @@ test("a line is a sentence: the actor, the act, and its object", () => {
   expect(sentenceOf({ ...olgas, action: "policy.replace", object: "policy/alice to wiki" })).toBe(
     "olga changed policy “alice to wiki”",
   );
+  const replaced = { ...olgas, action: "policy.replace", object: "policy/p" } as const;
+  expect(sentenceOf({ ...replaced, details: { changed: "enabled", enabled: "no" } })).toBe(
+    "olga turned policy “p” off",
+  );
+  expect(sentenceOf({ ...replaced, details: { changed: "enabled resources", enabled: "yes" } })).toBe(
+    "olga changed policy “p”: turned on, resources",
+  );
   expect(sentenceOf({ ...olgas, action: "gateway.drain", object: "gateway/gw-paris" })).toBe(
     "olga: gateway gw-paris, drained",
   );

@@ -243,6 +243,30 @@ export function questionOf({
   return typeof user === "string" ? { user, name, at } : null;
 }
 
+const FIELDS: Readonly<Record<string, MessageDescriptor>> = {
+  name: msg`name`,
+  for: msg`group or person`,
+  resources: msg`resources`,
+  conditions: msg`conditions`,
+};
+
+/** "olga turned policy “…” off"; "olga changed policy “…”: conditions, turned on". */
+function changeOf(who: string, what: string, { changed, enabled }: Line["details"]): string {
+  const fields = typeof changed === "string" ? changed.split(" ").filter(Boolean) : [];
+  const isOn = enabled === "yes";
+  if (fields.length === 0) return t`${who} changed ${what}`;
+  if (fields.length === 1 && fields[0] === "enabled")
+    return isOn ? t`${who} turned ${what} on` : t`${who} turned ${what} off`;
+  const parts = fields
+    .map((field) => {
+      if (field === "enabled") return isOn ? t`turned on` : t`turned off`;
+      const known = FIELDS[field];
+      return known ? i18n._(known) : field;
+    })
+    .join(", ");
+  return t`${who} changed ${what}: ${parts}`;
+}
+
 /** "laptop of alice opened wiki.corp.example through gw-berlin"; "olga: gateway gw-paris, drained" for a rarer act. */
 export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & About): string {
   const [who, what, { details, names }] = [actorOf(line), objectOf(line), line];
@@ -273,6 +297,8 @@ export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & Ab
       return t`${who} signed in`;
     case "admin.sign-out":
       return t`${who} signed out`;
+    case "policy.replace":
+      return changeOf(who, what, details);
     case "group.add":
       return t`${who} added ${user} to the ${what}`;
     case "group.remove":
