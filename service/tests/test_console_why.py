@@ -175,3 +175,22 @@ async def test_the_access_check_decides_about_a_past_time(
         await time.fill("2020-01-01T10:00")
         await page.get_by_role("button", name="Check").click()
         await expect(page.get_by_role("alert")).to_contain_text("The controller can decide about times since")
+
+
+async def test_the_access_check_turns_a_policy_on(world: World, running: Browser, switch: Switch) -> None:
+    await world.enrol()
+    policy = {"name": "alice to wiki", "user": "alice", "resources": ["wiki"]}
+    await world.rest("PUT", f"/policies/{quote('alice to wiki')}", policy | {"enabled": False})
+    async with administrator(world, "ada", "admin") as ada, console(world, running) as shown:
+        page, answer = shown.page, shown.page.get_by_role("region", name="Answer to laptop")
+        await shown.open("access?user=alice&name=wiki.corp.example")
+        await shown.sign_in(ada)
+        await answer.get_by_role("button", name="Turn on the policy “alice to wiki”").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("1 person gets access: alice")
+        await shown.picture("why-turn-on")
+        await dialog.get_by_role("button", name="Turn on").click()
+        await expect(answer).not_to_contain_text("is turned off")
+        await page.get_by_role("link", name="Activity").click()
+        log = page.get_by_role("table", name="Activity")
+        await expect(log).to_contain_text("ada turned policy “alice to wiki” on")

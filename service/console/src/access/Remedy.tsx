@@ -1,10 +1,17 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Stack, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Anchor, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 
-import type { Schemas } from "../api/client";
-import { allPolicies } from "../policies/queries";
+import { api, body, type Schemas, type Tagged } from "../api/client";
+import { formOf, written } from "../policies/form";
+import { PolicyEffect } from "../policies/PolicyEffect";
+import { allPolicies, policyQuery, type Policy } from "../policies/queries";
+import { useMayWrite } from "../session/session";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { AnchorLink } from "../shared/links";
 
 type Trace = Schemas["TraceOut"];
@@ -18,7 +25,7 @@ export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trac
   const name = failed?.subject ?? "";
   switch (reason) {
     case "NO_POLICY":
-      return name !== "" ? <PolicyRemedy name={name} turnOn /> : <NoPolicy user={user} resource={resource} />;
+      return name !== "" ? <TurnOn name={name} /> : <NoPolicy user={user} resource={resource} />;
     case "OUTSIDE_HOURS":
     case "POSTURE_NOT_MET":
     case "SOURCE_NOT_ALLOWED":
@@ -75,11 +82,65 @@ export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trac
   }
 }
 
-function PolicyRemedy({ name, turnOn = false }: { name: string; turnOn?: boolean }) {
+function PolicyRemedy({ name }: { name: string }) {
   return (
     <AnchorLink to="/policies/of/$name" params={{ name }} size="sm" underline="always" className="name">
-      {turnOn ? t`Turn on the policy “${name}”` : t`Change the policy “${name}”`}
+      {t`Change the policy “${name}”`}
     </AnchorLink>
+  );
+}
+
+/** Turns the policy on here, after its effect was shown. */
+function TurnOn({ name }: { name: string }) {
+  const [isOpen, { open, close }] = useDisclosure();
+  const mayWrite = useMayWrite("policies");
+  const found = useQuery({ ...policyQuery(name), enabled: isOpen }).data;
+  if (!mayWrite) return <PolicyRemedy name={name} />;
+  return (
+    <>
+      <Anchor component="button" type="button" size="sm" underline="always" className="name" onClick={open}>
+        {t`Turn on the policy “${name}”`}
+      </Anchor>
+      {isOpen && found && <TurnOnDialog found={found} onClose={close} />}
+    </>
+  );
+}
+
+function TurnOnDialog({ found: { row, etag }, onClose }: { found: Tagged<Policy>; onClose: () => void }) {
+  const { name } = row;
+  const queries = useQueryClient();
+  const [isBroken, setBroken] = useState(false);
+  const mutation = useMutation({
+    mutationFn: async () =>
+      body(
+        await api.PUT("/api/v1/policies/{name}", {
+          params: { path: { name }, header: { "if-match": etag } },
+          body: { ...written(row), enabled: true },
+        }),
+      ),
+    onSuccess: async () => {
+      notifications.show({ message: t`${name} is in force` });
+      onClose();
+      await queries.invalidateQueries({ queryKey: ["policies"] });
+    },
+    onError: () => queries.refetchQueries(policyQuery(name)),
+  });
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={t`Turn on the policy “${name}”?`}
+      act={t`Turn on`}
+      keep={t`Cancel`}
+      harmless
+      mutation={mutation}
+      mayAct={!isBroken}
+    >
+      <PolicyEffect
+        values={{ ...formOf(row, Intl.DateTimeFormat().resolvedOptions().timeZone), enabled: true }}
+        before={row}
+        onBreaks={setBroken}
+      />
+    </ConfirmDialog>
   );
 }
 
