@@ -156,8 +156,8 @@ async def test_init_invites_owners_only_until_the_first_exists(
     async with browser(world, "ada") as ada:
         assert refusal(await ada.set_up(first)) == (403, "INVITATION_INVALID")
         assert (await ada.set_up(token)).status_code == 201
-        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
         answer = await ada.sign_in()
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
         assert answer.json()["role"] == "owner"
         cookie = answer.headers["set-cookie"].lower()
         assert cookie.startswith(f"{COOKIE.lower()}=")
@@ -419,6 +419,43 @@ async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> No
         another = (await world.rest("POST", "/admins/invitations", {"role": "admin"}))["token"]
         assert (await eve.set_up(another)).status_code == 201
         assert (await eve.sign_in()).json()["role"] == "admin"
+
+
+@slow
+async def test_a_link_makes_the_account_anew_until_its_first_sign_in(world: World) -> None:
+    async def invite() -> str:
+        return str((await world.rest("POST", "/admins/invitations", {"role": "admin"}))["token"])
+
+    token = await invite()
+    async with browser(world, "ada") as ada, browser(world, "eve") as eve, browser(world, "eve") as old:
+        for person in (ada, old, eve):
+            assert (await person.set_up(token)).status_code == 201
+        for person in (ada, old):
+            assert refusal(await person.sign_in()) == (401, "SIGN_IN_WRONG")
+        assert [one["name"] for one in await world.rest("GET", "/admins")] == ["eve"]
+        assert (await eve.sign_in()).json()["role"] == "admin"
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
+        # At once, too, it makes one account.
+        token = await invite()
+        async with browser(world, "bob") as bob:
+            made = await asyncio.gather(ada.set_up(token), bob.set_up(token))
+            assert [one.status_code for one in made] == [201, 201]
+        assert len(await world.rest("GET", "/admins")) == 2
+        assert (await ada.set_up(token)).status_code == 201
+        # Nor does the link undo what an owner has changed.
+        await world.admin.put("/api/v1/admins/ada/role", json={"role": "auditor"}, headers={"If-Match": "*"})
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
+        await world.rest("DELETE", "/admins/ada")
+        token = await invite()
+        assert (await ada.set_up(token)).status_code == 201
+        await world.rest("DELETE", "/admins/ada")
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
+        token = await invite()
+        assert (await ada.set_up(token)).status_code == 201
+        [one] = await world.rest("GET", "/admins/invitations")
+        await world.rest("DELETE", f"/admins/invitations/{one['id']}")
+        assert refusal(await ada.sign_in()) == (401, "SIGN_IN_WRONG")
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
 
 
 @slow

@@ -50,12 +50,9 @@ async def test_the_first_owner_comes_in_by_the_link(
         await shown.picture("setup")
         await page.get_by_role("button", name="Continue").click()
         secret = await page.locator("[data-secret]").inner_text()
-        assert "token" not in page.url
         await shown.picture("setup-code")
         # Without a code, which only a scanned secret gives, there is no way on.
         code = page.get_by_label("A code that it shows")
-        # Another language would load the page again, without the secret.
-        await expect(page.get_by_role("button", name="Deutsch")).to_be_hidden()
         await code.fill("000000")
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_text("This is not the present code")).to_be_visible()

@@ -133,14 +133,20 @@ async def test_a_new_account_gets_its_recovery_codes_once(
     async with console(world, chrome, locale=locale, narrow=narrow) as shown:
         page = shown.page
         await shown.open(f"setup#token={token}")
-        await page.locator("input[autocomplete=username]").fill("ada")
-        await page.locator("input[autocomplete=new-password]").fill(PASSWORD)
-        await page.locator("button[type=submit]").click()
-        secret = await page.locator("[data-secret]").inner_text()
+        # A reload before the first sign-in begins again.
+        secret = ""
+        for begins in range(2):
+            if begins:
+                await page.reload()
+            await page.locator("input[autocomplete=username]").fill("ada")
+            await page.locator("input[autocomplete=new-password]").fill(PASSWORD)
+            await page.locator("button[type=submit]").click()
+            secret = await page.locator("[data-secret]").inner_text()
         await page.locator("input[autocomplete=one-time-code]").fill(TOTP(secret).now())
         await page.locator("button[type=submit]").click()
         codes = page.locator("[data-codes] code")
         await expect(codes).to_have_count(10)
+        assert "token" not in page.url
         await shown.picture(f"setup-codes{suffix}")
         first, *_ = texts = await codes.all_inner_texts()
         async with page.expect_download() as downloading:

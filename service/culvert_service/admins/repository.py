@@ -98,15 +98,23 @@ async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.dat
     return bool(await session.scalar(select(good)))
 
 
-async def use_invitation(
+async def take_invitation(
     session: AsyncSession, token_hash: bytes, now: datetime.datetime
 ) -> AdminInvitation | None:
-    """Delete the invitation and return it. A single one of concurrent calls gets it."""
-    return await session.scalar(
-        delete(AdminInvitation)
-        .where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
-        .returning(AdminInvitation)
-    )
+    """Lock the invitation, and delete its account if nobody has signed in to it."""
+    which = (AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
+    end = select(AdminInvitation.expires_at).where(*which).scalar_subquery()
+    unfinished = delete(Admin).where(Admin.confirmed_at.is_(None), Admin.setup_until == end)
+    # First, because a sign-in too locks the account before the invitation.
+    await session.execute(unfinished)
+    invited = await session.scalar(select(AdminInvitation).where(*which).with_for_update())
+    # Another call may have made an account before it gave the lock back.
+    await session.execute(unfinished)
+    return invited
+
+
+async def forget_invitation_of(session: AsyncSession, admin: Admin) -> None:
+    await session.execute(delete(AdminInvitation).where(AdminInvitation.expires_at == admin.setup_until))
 
 
 async def forget_owner_invitations(session: AsyncSession) -> None:

@@ -34,7 +34,7 @@ class AdminInvitationIn(_In):
 
 
 class AdminInvitationOut(BaseModel):
-    """The token makes one account, once. It is shown here and kept nowhere."""
+    """The token makes one account, and replaces it until its first sign-in. It is shown here and kept nowhere."""
 
     token: str
     expires_at: datetime

@@ -105,19 +105,22 @@ class Admins:
         return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, public_id(row)))]
 
     async def withdraw(self, by: Actor, invitation_id: str) -> None:
-        """Raises CulvertError NOT_FOUND."""
+        """Also deletes the invitation's account if nobody has signed in to it. Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
             for row in await repository.invitations(transaction.session, self._now()):
                 if public_id(row) == invitation_id:
+                    await repository.take_invitation(transaction.session, row.token_hash, self._now())
                     await transaction.session.delete(row)
                     transaction.audit(Line("admin.invitation.withdraw", f"role/{row.role.value}"))
                     return
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The invitation"))
 
     async def set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
-        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays valid).
+        """The invitation stays valid until the account's first sign-in; each call replaces the account.
 
         An account without a sign-in keeps its name until its own invitation would have expired.
+
+        Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS.
         """
         try:
             return await self._set_up(by, asked)
@@ -191,6 +194,8 @@ class Admins:
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
             if admin.role is Role.OWNER and role is not Role.OWNER:
                 told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
+            # The invitation would make the account anew in the old role.
+            await repository.forget_invitation_of(transaction.session, admin)
             admin.role, admin.version = role, admin.version + 1
             await tell_owners(transaction, Line("admin.role", f"admin/{name}", told))
         return _admin_out(admin), admin.version
@@ -203,6 +208,7 @@ class Admins:
         async with begin(self._database, by) as transaction:
             admin = await self._lock(transaction.session, name, keeps_owner=False)
             seen.check(Phrase("The administrator {name}", name=name), admin.version)
+            await repository.forget_invitation_of(transaction.session, admin)
             await transaction.session.delete(admin)
             told: dict[str, Detail] = {"role": admin.role.value}
             told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
@@ -285,7 +291,7 @@ class Admins:
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
-                invited = await repository.use_invitation(session, token_hash, now)
+                invited = await repository.take_invitation(session, token_hash, now)
                 if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
                 await repository.forget_overdue(session, now)
@@ -316,7 +322,9 @@ class Admins:
     ) -> SignedIn:
         async def opened(transaction: Transaction, admin: Admin) -> SignedIn:
             now = self._now()
-            admin.confirmed_at = admin.confirmed_at or now
+            if admin.confirmed_at is None:
+                admin.confirmed_at = now
+                await repository.forget_invitation_of(transaction.session, admin)
             await repository.forget_expired(transaction.session, now)
             return await open_session(transaction, admin, now, line, user_agent)
 

@@ -140,9 +140,10 @@ class Oidc:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
                 token_hash = hashlib.sha256(flow.token.encode()).digest()
-                invited = await repository.use_invitation(session, token_hash, now)
+                invited = await repository.take_invitation(session, token_hash, now)
                 if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
+                await session.delete(invited)
                 check_name(flow.name)
                 await repository.forget_overdue(session, now)
                 role = invited.role

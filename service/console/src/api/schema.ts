@@ -1974,7 +1974,7 @@ export interface components {
         };
         /**
          * AdminInvitationOut
-         * @description The token makes one account, once. It is shown here and kept nowhere.
+         * @description The token makes one account, and replaces it until its first sign-in. It is shown here and kept nowhere.
          */
         AdminInvitationOut: {
             /**

@@ -25,7 +25,6 @@ export function SetUpPage() {
   const form = useForm({ initialValues: { token, name: "", password: "" } });
   const setUp = useMutation({
     mutationFn: async (values: typeof form.values) => body(await api.POST("/api/v1/setup", { body: values })),
-    onSuccess: () => window.history.replaceState(window.history.state, "", window.location.pathname),
     onError: (error) => form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields),
   });
   const [isSignedIn, setSignedIn] = useState(false);
@@ -38,7 +37,11 @@ export function SetUpPage() {
         uri={setUp.data.totp_uri}
         name={name}
         password={password}
-        onSignedIn={() => setSignedIn(true)}
+        onSignedIn={() => {
+          // Until now, the link makes the account anew after a reload.
+          window.history.replaceState(window.history.state, "", window.location.pathname);
+          setSignedIn(true);
+        }}
       />
     );
   return (
@@ -129,7 +132,7 @@ function FirstSignIn({
   return (
     <CardPage
       title={t`Scan this with your authenticator`}
-      about={t`Each sign-in asks for the six-digit code that it shows. This page is shown once.`}
+      about={t`Each sign-in asks for the six-digit code that it shows. After a reload, the set-up begins again.`}
     >
       <form onSubmit={form.onSubmit(({ code }) => signIn.mutate(code))}>
         <Stack>
