@@ -424,7 +424,9 @@ async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> No
 @slow
 async def test_a_link_makes_the_account_anew_until_its_first_sign_in(world: World) -> None:
     async def invite() -> str:
-        return str((await world.rest("POST", "/admins/invitations", {"role": "admin"}))["token"])
+        made = await world.rest("POST", "/admins/invitations", {"role": "admin"})
+        assert made["link"] == f"{world.settings.rest_url}/console/setup#token={made['token']}"
+        return str(made["token"])
 
     token = await invite()
     async with browser(world, "ada") as ada, browser(world, "eve") as eve, browser(world, "eve") as old:

@@ -27,7 +27,7 @@ class AdminsPart:
     ) -> None:
         passwords = Passwords()
         proof = Proof(database, master_key, passwords, now)
-        admins = Admins(database, master_key, now, passwords, proof, refusals)
+        admins = Admins(database, master_key, settings.rest_url, now, passwords, proof, refusals)
         account = Account(database, refusals, master_key, proof, passwords, now)
         passkeys = Passkeys(database, refusals, settings.rest_url, now)
         self.rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)

@@ -37,6 +37,8 @@ class AdminInvitationOut(BaseModel):
     """The token makes one account, and replaces it until its first sign-in. It is shown here and kept nowhere."""
 
     token: str
+    # The page that makes the account, at the controller's public URL.
+    link: str
     expires_at: datetime
 
 

@@ -69,6 +69,7 @@ class Admins:
         self,
         database: Database,
         master_key: MasterKey,
+        rest_url: str,
         now: Now,
         passwords: Passwords | None = None,
         proof: Proof | None = None,
@@ -77,6 +78,7 @@ class Admins:
         self._database = database
         self._refusals = refusals or Refusals(database)
         self._master_key = master_key
+        self._rest_url = rest_url
         self._now = now
         self._passwords = passwords or Passwords()
         self._proof = proof or Proof(database, master_key, self._passwords, now)
@@ -84,14 +86,14 @@ class Admins:
     def now(self) -> datetime.datetime:
         return self._now()
 
-    async def first_owner(self, by: Actor) -> str | None:
-        """A setup token, in place of any earlier one; None once an owner has signed in."""
+    async def first_owner(self, by: Actor) -> AdminInvitationOut | None:
+        """An owner's invitation, in place of any earlier one; None once an owner has signed in."""
         async with begin(self._database, by) as transaction:
             if await repository.has_owner(transaction.session):
                 return None
             await repository.forget_owner_invitations(transaction.session)
             await repository.forget_unconfirmed_owners(transaction.session)
-            return (await self._invite(transaction, Role.OWNER)).token
+            return await self._invite(transaction, Role.OWNER)
 
     async def invite(self, by: Actor, role: Role) -> AdminInvitationOut:
         async with begin(self._database, by) as transaction:
@@ -277,7 +279,9 @@ class Admins:
         invitation = AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at, created_by=by)
         transaction.session.add(invitation)
         await tell_owners(transaction, Line("admin.invite", f"role/{role.value}"))
-        return AdminInvitationOut(token=token, expires_at=expires_at)
+        # Browsers do not send the part after the #.
+        link = f"{self._rest_url}/console/setup#token={token}"
+        return AdminInvitationOut(token=token, link=link, expires_at=expires_at)
 
     async def _set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         token_hash, now = _hash(asked.token.get_secret_value()), self._now()

@@ -40,17 +40,16 @@ async def init(settings: Settings) -> None:
         for authority in ("infrastructure", "gateway", "device"):
             Authority.load(settings.state_dir, authority)
         AdminToken.load(settings.state_dir)
-        admins = Admins(database, MasterKey.load(settings.state_dir), now)
-        token = await admins.first_owner(CONTROLLER)
-    if token is None:
+        admins = Admins(database, MasterKey.load(settings.state_dir), settings.rest_url, now)
+        invited = await admins.first_owner(CONTROLLER)
+    if invited is None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
     print(explain_warning(settings), end="")
     print("For the first owner's account, within a day, in a browser:")
-    # Browsers do not send the part after the #.
-    print(f"  {settings.rest_url}/console/setup#token={token}")
+    print(f"  {invited.link}")
     print(f"or POST {settings.rest_url}/api/v1/setup")
-    print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')
+    print(f'  {{"token": "{invited.token}", "name": "…", "password": "…"}}')
 
 
 def explain_warning(settings: Settings) -> str:

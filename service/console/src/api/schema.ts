@@ -1982,6 +1982,8 @@ export interface components {
              * Format: date-time
              */
             expires_at: string;
+            /** Link */
+            link: string;
             /** Token */
             token: string;
         };

@@ -24,7 +24,7 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
       {invite.data ? (
         <SecretPanel
           label={t`Invitation`}
-          value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
+          value={invite.data.link}
           about={t`Makes one account, ${sayRole(role)}, until ${moment(invite.data.expires_at)}.`}
           onClose={onClose}
         />
