@@ -208,6 +208,9 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         page = shown.page
         await shown.open()
+        await shown.sign_in_as("olga", "000000", "no password of hers")
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await shown.open()
         await shown.sign_in(olga)
         tunnels = page.get_by_role("table", name="Tunnels")
         await expect(page.get_by_text("1 of 1")).to_be_visible()
@@ -233,6 +236,11 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
         await refused(device.open("git.corp.example"))
         # At most each five seconds.
         await expect(day).to_contain_text("1 denied", timeout=7_000)
+        await page.get_by_role("link", name="1 denial today").click()
+        log = page.get_by_role("table", name="Activity")
+        await expect(log).to_contain_text("was denied git.corp.example")
+        await expect(log.get_by_text("denied", exact=True)).to_have_count(1)
+        await page.go_back()
         await device.close(opened.tunnel.tunnel_id)
         await expect(tunnels).to_have_count(0, timeout=1500)
         await page.get_by_role("link", name="Resources").click()

@@ -12,7 +12,7 @@ export interface Need {
   isUrgent: boolean;
   to:
     | { to: "/devices"; search: { state: "pending" } }
-    | { to: "/activity"; search: { outcome: "denied" } }
+    | { to: "/activity"; search: { action: "tunnel.open"; outcome: "denied"; from: string } }
     | { to: "/gateways/of/$name"; params: { name: string } }
     | { to: "/gateways" }
     | { to: "/settings"; search: { part: "controller" } }
@@ -123,7 +123,8 @@ export function needsOf(known: Known, now: number): Need[] {
       key: "denied",
       words: plural(known.deniedToday, { one: "# denial today", other: "# denials today" }),
       isUrgent: false,
-      to: { to: "/activity", search: { outcome: "denied" } },
+      // The lines that the controller counts.
+      to: { to: "/activity", search: { action: "tunnel.open", outcome: "denied", from: localDay(now) } },
     });
   const { unused } = known;
   if (unused.count > 0)
@@ -139,6 +140,14 @@ export function needsOf(known: Known, now: number): Need[] {
       to: { to: "/policies", search: { use: "unused" } },
     });
   return found;
+}
+
+/** As "2026-11-27". */
+function localDay(now: number): string {
+  const at = new Date(now);
+  return [at.getFullYear(), at.getMonth() + 1, at.getDate()]
+    .map((part) => String(part).padStart(2, "0"))
+    .join("-");
 }
 
 /** Refusals since midnight in the browser's time zone. */
