@@ -60,7 +60,9 @@ def _why_not(site: Site, gateway: str, resource: str, prefix: str) -> Phrase:
         return Phrase("{gateway} gives devices no IPv6 addresses, and {resource} has {prefix}", **where)
     if not site.surrounds(prefix):
         return Phrase(
-            "{prefix} of {resource} is neither in the LAN of {gateway} nor behind one of its routes", **where
+            "{prefix} of {resource} is neither in the LAN of {gateway} ({lan}) nor behind one of its routes",
+            lan=", ".join(filter(None, (site.lan.prefix, site.lan.prefix6))),
+            **where,
         )
     return Phrase(
         "{gateway} knows no server at {prefix} of {resource}: add it to the neighbours of {gateway}", **where

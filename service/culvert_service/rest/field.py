@@ -13,6 +13,8 @@ class FieldError(CulvertError):
 
     def __init__(self, pointer: str, reason: Reason, **fields: object) -> None:
         self.pointer = pointer
+        # Beside its field, the reason of REQUEST_INVALID says all.
+        self.why = fields["why"] if reason is Reason.REQUEST_INVALID else None
         super().__init__(reason, **fields)
 
 

@@ -140,10 +140,9 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, CulvertError)
         request.scope[DATABASE_DOWN] = error.reason is Reason.DATABASE_DOWN
         if isinstance(error, FieldError) and error.pointer:
-            detail, _ = error.localise(asked_language(request))
-            return problem(
-                error, [Fault(pointer=error.pointer, detail=make_readable(detail))], asked_language(request)
-            )
+            language = asked_language(request)
+            detail = error.localise(language)[0] if error.why is None else _localise(str(error.why), language)
+            return problem(error, [Fault(pointer=error.pointer, detail=make_readable(detail))], language)
         return problem(error, language=asked_language(request))
 
     async def invalid(request: Request, error: Exception) -> Response:

@@ -33,6 +33,13 @@ test("a fault below the form's fields is shown at the nearest field", () => {
   expect(byField({ ...PROBLEM, errors }, FIELDS).fields).toEqual({ targets: "No port; Too many" });
 });
 
+test("a fault that begins with a name keeps the name's case", () => {
+  const errors = [{ pointer: "/name", detail: "gw-berlin knows no server at fd20::77" }];
+  expect(byField({ ...PROBLEM, errors }, FIELDS).fields).toEqual({
+    name: "gw-berlin knows no server at fd20::77",
+  });
+});
+
 test("a fault without a field is left for the whole form", () => {
   const whole = { ...PROBLEM, errors: [{ pointer: "", detail: "weights: name all" }] };
   expect(byField(whole, FIELDS)).toEqual({ fields: {}, rest: whole });

@@ -41,11 +41,11 @@ export async function refusal(response: Response): Promise<ProblemError> {
   return new ProblemError(problem, response.headers.get("ETag"));
 }
 
-/** Pydantic's own beginning of a message says nothing to a person. */
-function said(detail: string): string {
-  const words = detail.replace(/^Value error, /, "");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
+/** Pydantic's own beginning of a message says nothing to a person. Names such as gw-berlin and fd20::1 keep their case. */
+const said = (detail: string): string =>
+  detail
+    .replace(/^Value error, /, "")
+    .replace(/^\p{Ll}(?=[\p{L}'’]*(?:[\s,:]|$))/u, (letter) => letter.toUpperCase());
 
 /**
  * Sorts a problem's faults by the form's fields; `rest` is set if a fault belongs to none. A field is named by its path,
