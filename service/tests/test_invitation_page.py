@@ -145,7 +145,7 @@ async def test_the_page_speaks_german_and_fits_a_phone(world: World, running: Br
         await shown.page.get_by_role("link", name="Diesen Computer registrieren").click()
         assert await shown.page.evaluate("document.documentElement.lang") == "de"
         # The person who made the invitation.
-        await expect(shown.page.get_by_text("olga um die Pakete culvert-client")).to_be_visible()
+        await expect(shown.page.get_by_text("Ubuntu 24.04 bei olga anfordern.")).to_be_visible()
         await shown.picture("invitation-de")
     async with opened(world, running, link, NARROW) as shown:
         await shown.page.get_by_role("link", name="Enrol this computer").click()

@@ -51,7 +51,7 @@ const german: Texts = {
   loading: "Die Einladung wird geladen",
   install: "Culvert installieren",
   installAsk: (inviter) =>
-    `${inviter ?? "Die Administration"} um die Pakete culvert-client und culvert-tray bitten, für Debian 12 oder 13 oder für Ubuntu 24.04. Im Ordner mit den beiden Dateien ein Terminal öffnen und ausführen:`,
+    `Die Pakete culvert-client und culvert-tray für Debian 12 oder 13 oder für Ubuntu 24.04 bei ${inviter ?? "der Administration"} anfordern. Im Ordner mit den beiden Dateien ein Terminal öffnen und ausführen:`,
   installLine: (systems) => `Diese Zeile in ein Terminal unter ${systems} einfügen:`,
   installKey:
     "Die Zeile prüft, was sie herunterlädt. Die Pakete sind signiert, mit dem Schlüssel der Culvert-Veröffentlichungen:",
@@ -77,13 +77,13 @@ const german: Texts = {
     "Culvert zeigt jetzt einen QR-Code. Diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben. Danach einen internen Namen im Browser öffnen: das Tray führt die erlaubten auf.",
   usedTitle: "Diese Einladung ist schon verwendet",
   used: (time, device, inviter) =>
-    `Sie hat am ${time} ${device === null ? "einen Computer" : `den Computer ${device}`} registriert. Für einen weiteren Computer ${inviter ?? "die Administration"} um eine neue Einladung bitten.`,
+    `Sie hat am ${time} ${device === null ? "einen Computer" : `den Computer ${device}`} registriert. Für einen weiteren Computer eine neue Einladung bei ${inviter ?? "der Administration"} anfordern.`,
   expiredTitle: "Diese Einladung ist abgelaufen",
   expired: (time, inviter) =>
-    `Sie war gültig bis ${time}. ${inviter ?? "Die Administration"} um eine neue Einladung bitten.`,
+    `Sie war gültig bis ${time}. Eine neue Einladung bei ${inviter ?? "der Administration"} anfordern.`,
   unknownTitle: "Diese Einladung ist nicht gültig",
   unknown:
-    "Sie wurde zurückgezogen, oder der Link ist verändert. Die Administration um eine neue Einladung bitten.",
+    "Sie wurde zurückgezogen, oder der Link ist verändert. Eine neue Einladung bei der Administration anfordern.",
   cutTitle: "Ein Teil des Links fehlt",
   cut: "Den ganzen Link aus der Nachricht kopieren und in die Adresszeile einfügen.",
   silentTitle: "Der Controller antwortet nicht",
