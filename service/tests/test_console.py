@@ -125,6 +125,10 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await shown.picture("resource-preview")
         await page.get_by_role("button", name="Publish it").click()
         await expect(page.get_by_role("heading", name="git.corp.example")).to_be_visible()
+        await shown.picture("resource-without-access")
+        await page.get_by_role("link", name="Add a policy").click()
+        await expect(page.get_by_role("form", name="Policy")).to_contain_text("May reach *git")
+        await page.go_back()
 
         # Another administrator saves first.
         await page.get_by_label("Owner").fill("carol@corp.example")

@@ -68,7 +68,7 @@ export function ResourceCreatePage() {
             <EffectBox>
               <ResourceEffectList
                 effect={preview.data}
-                nobody={t`No person gets access yet: choose people here, or add a policy`}
+                nobody={t`No person gets access yet: choose people here, or add a policy on its page afterwards`}
               />
               {!publishes && <Unpublished />}
             </EffectBox>

@@ -115,7 +115,11 @@ export function ResourceFields({
         label={t`People`}
         description={
           <Trans>
-            Each gets a policy; use Policies for groups and conditions.{" "}
+            Each gets a policy; use{" "}
+            <AnchorLink to="/policies" target="_blank" inherit underline="always">
+              Policies
+            </AnchorLink>{" "}
+            for groups and conditions.{" "}
             <AnchorLink to="/people" search={{ dialog: "add" }} target="_blank" inherit underline="always">
               Add a person
             </AnchorLink>

@@ -10,6 +10,7 @@ import type { paths } from "../api/schema";
 import { COLOURS, isZone, recordWords, STATE_NAMES } from "../dns/records";
 import { useDns, type DnsRow, type Published } from "../live/live";
 import { say } from "../locale/language";
+import { useMayWrite } from "../session/session";
 import { Name } from "../shared/Name";
 import { AnchorLink } from "../shared/links";
 import { pages, type OrderOf } from "../shared/pages";
@@ -67,6 +68,7 @@ export function ResourceDns({ fqdn }: { fqdn: string }) {
 }
 
 export function ResourceAccess({ name }: { name: string }) {
+  const mayWrite = useMayWrite("policies");
   const [sort, setSort] = useState<WithAccessOrder>("display_name");
   return (
     <section aria-label={t`Access`}>
@@ -84,7 +86,12 @@ export function ResourceAccess({ name }: { name: string }) {
         columns={columns()}
         empty={
           <Text size="sm" c="dimmed">
-            <Trans>No policy lets anybody reach it.</Trans>
+            <Trans>No policy lets anybody reach it.</Trans>{" "}
+            {mayWrite && (
+              <AnchorLink to="/policies/new" search={{ resource: name }} inherit underline="always">
+                <Trans>Add a policy</Trans>
+              </AnchorLink>
+            )}
           </Text>
         }
       />
