@@ -105,6 +105,15 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await page.get_by_role("button", name="Preview").click()
         await expect(page.get_by_text("Must be an address or a prefix such as")).to_be_visible()
         await shown.picture("resource-fault")
+        await page.get_by_label("Address or prefix 1").fill("10.20.0.77")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_text(re.compile("^gw-berlin knows no server at 10.20.0.77"))).to_be_visible()
+        await shown.picture("resource-no-neighbour")
+        async with page.context.expect_page() as opened:
+            await page.get_by_role("link", name="Neighbours and routes of gw-berlin").click()
+        tab = await opened.value
+        await expect(tab.get_by_label("Neighbours")).to_be_focused()
+        await tab.close()
         await page.get_by_label("Address or prefix 1").fill("10.20.0.10")
         await name.fill("git.other.example")
         await page.get_by_role("button", name="Preview").click()

@@ -13,6 +13,7 @@ import {
   TextInput,
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import { useLocation } from "@tanstack/react-router";
 
 import { LEGACY_SUITES, PORT_MAX, SUITES } from "../api/contract";
 import { Fold } from "../shared/Fold";
@@ -79,6 +80,7 @@ export function GatewayFields({
   isNew: boolean;
   free?: FreePools | undefined;
 }) {
+  const isAtNeighbours = useLocation({ select: ({ hash }) => hash === "neighbours" });
   // A legacy suite is offered once it is allowed.
   const suites = [...new Set([...SUITES, ...form.values.legacy_suites, form.values.suite])];
   return (
@@ -209,6 +211,7 @@ export function GatewayFields({
         <Textarea
           mt="sm"
           label={t`Neighbours`}
+          autoFocus={isAtNeighbours}
           description={t`One address per line: servers on the gateway’s LAN. The gateway finds each MAC address; one that is written after it is fixed.`}
           placeholder={EXAMPLE.neighbours}
           autosize

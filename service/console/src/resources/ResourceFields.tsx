@@ -48,6 +48,12 @@ export function ResourceFields({
     onChange: ChangeEventHandler<HTMLInputElement>;
     error?: ReactNode;
   };
+  const refused = form.values.targets.flatMap((_, at) => {
+    const error = form.errors[`targets.${at}.prefix`];
+    return typeof error === "string" ? error.split(/[\s,:;()]+/) : [];
+  });
+  // The gateways whose settings refuse an address.
+  const refusing = form.values.gateways.filter((name) => refused.includes(name));
   const isRefused = fqdn.error !== undefined && fqdn.error !== null;
   return (
     <Stack gap="lg">
@@ -94,6 +100,19 @@ export function ResourceFields({
           <Trans>Addresses on the gateways’ LAN. The tunnel carries only these.</Trans>
         </Text>
         <TargetRows form={form} path="targets" rows={form.values.targets} atLeast={1} />
+        {refusing.map((name) => (
+          <AnchorLink
+            key={name}
+            to="/gateways/edit/$name"
+            params={{ name }}
+            hash="neighbours"
+            target="_blank"
+            size="xs"
+            underline="always"
+          >
+            <Trans>Neighbours and routes of {name}</Trans>
+          </AnchorLink>
+        ))}
       </Stack>
       <MultiSelect
         label={t`Gateways`}
