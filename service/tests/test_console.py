@@ -95,7 +95,9 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         protocol = page.get_by_role("combobox", name="Protocol 1").or_(page.get_by_label("Protocol 1")).first
         await expect(protocol).to_have_value("All protocols")
         await expect(page.get_by_text("Protocol", exact=True)).to_be_visible()
-        await name.fill("git.corp.example")
+        await name.fill("git")
+        await page.get_by_label("Short name").focus()
+        await expect(name).to_have_value("git.corp.example")
         await expect(page.get_by_label("Short name")).to_have_value("git")
         await page.get_by_label("Address or prefix 1").fill("10.20.0.300")
         await page.get_by_role("combobox", name="Gateways").or_(page.get_by_label("Gateways")).first.click()

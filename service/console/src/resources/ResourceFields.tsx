@@ -24,7 +24,7 @@ import { NamesField } from "../shared/NamesField";
 import { REKEY_FIELDS } from "../shared/rekey";
 import { RekeyFields } from "../shared/RekeyFields";
 import { both } from "../shared/words";
-import { isOutside, WEIGHT, zoneNames, type ResourceForm } from "./form";
+import { completed, isOutside, WEIGHT, zoneNames, type ResourceForm } from "./form";
 import { TargetRows } from "./TargetRows";
 
 const EXAMPLE = "corp.example";
@@ -74,6 +74,10 @@ export function ResourceFields({
           onChange={(event) => {
             fqdn.onChange(event);
             onFqdn?.(event.currentTarget.value);
+          }}
+          onBlur={() => {
+            const whole = completed(form.values.fqdn, hasNextPage ? [] : (zones ?? []));
+            if (whole !== form.values.fqdn) form.setFieldValue("fqdn", whole);
           }}
         />
         {isNew && (

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { differences } from "../shared/differences";
-import { fieldsOf, formOf, isOutside, NEW, resourceOf, zoneNames } from "./form";
+import { completed, fieldsOf, formOf, isOutside, NEW, resourceOf, zoneNames } from "./form";
 import type { Resource } from "./queries";
 import { rowOf, shown, targetOf } from "./target";
 
@@ -31,6 +31,13 @@ test("a name is outside of the zones unless it is in one of them, however that i
   for (const name of ["wiki.corp.example", "xdev.corp.example"]) expect(isOutside(name, zones)).toBe(true);
   // The controller says that a name of one part is no full name.
   expect(isOutside("wiki", zones)).toBe(false);
+});
+
+test("a name of one part gets the only zone appended", () => {
+  const [dev, corp] = [{ display_name: "dev.example" }, { display_name: "corp.example" }];
+  expect(completed(" wiki ", [corp])).toBe("wiki.corp.example");
+  for (const name of ["", "wiki.dev", "*"]) expect(completed(name, [corp])).toBe(name);
+  for (const zones of [[], [dev, corp]]) expect(completed("wiki", zones)).toBe("wiki");
 });
 
 test("an unchanged form makes the same resource", () => {

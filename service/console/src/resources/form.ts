@@ -49,6 +49,13 @@ export function isOutside(fqdn: string, zones: readonly Pick<Managed, "name" | "
   return name.includes(".") && !spellings.some((zone) => name === zone || name.endsWith(`.${zone}`));
 }
 
+/** A name of one part with the zone appended, if there is only one; any other name as it is. */
+export function completed(fqdn: string, zones: readonly Pick<Managed, "display_name">[]): string {
+  const name = fqdn.trim();
+  const [zone] = zones;
+  return zones.length === 1 && zone && /^[^\s.*]+$/.test(name) ? `${name}.${zone.display_name}` : fqdn;
+}
+
 /** Checks that need no controller. */
 export const VALIDATE = {
   gateways: (names: string[]) => (names.length === 0 ? t`Choose at least one` : null),
