@@ -161,7 +161,7 @@ SIGNED_OUT = (
     state("setup-code", None, Press("Continue"), See("Scan this with your authenticator")),
     state("setup-code-refused", None, Fill("A code that it shows", "000000"), Press("Sign in"), FAULT),
     state("setup-codes", None, Code("A code that it shows"), Press("Sign in"), See(css="[data-codes]")),
-    state("setup-refused", "setup#token=used", Fill("Name", "bea"), PROOF, Press("Continue"), ALERT),
+    state("setup-refused", "setup#token=used", ALERT),
 )
 
 # At a controller without anything.

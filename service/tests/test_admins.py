@@ -196,6 +196,7 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
         "/api/v1/renewals",
         "/api/v1/renewals/challenge",
         "/api/v1/setup",
+        "/api/v1/setup/invitation",
         "/api/v1/session",
         "/api/v1/gateway-joins",
         "/api/v1/gateway-joins/check",
@@ -428,15 +429,21 @@ async def test_a_link_makes_the_account_anew_until_its_first_sign_in(world: Worl
         assert made["link"] == f"{world.settings.rest_url}/console/setup#token={made['token']}"
         return str(made["token"])
 
+    async def shows(token: str) -> httpx.Response:
+        return await world.anyone.post("/api/v1/setup/invitation", json={"token": token})
+
     token = await invite()
+    assert (await shows(token)).json() == {"role": "admin"}
     async with browser(world, "ada") as ada, browser(world, "eve") as eve, browser(world, "eve") as old:
         for person in (ada, old, eve):
             assert (await person.set_up(token)).status_code == 201
         for person in (ada, old):
             assert refusal(await person.sign_in()) == (401, "SIGN_IN_WRONG")
         assert [one["name"] for one in await world.rest("GET", "/admins")] == ["eve"]
+        assert (await shows(token)).json() == {"role": "admin"}
         assert (await eve.sign_in()).json()["role"] == "admin"
         assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
+        assert refusal(await shows(token)) == (403, "INVITATION_INVALID")
         # At once, too, it makes one account.
         token = await invite()
         async with browser(world, "bob") as bob:

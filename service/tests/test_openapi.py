@@ -101,6 +101,7 @@ async def test_no_text_in_a_body_is_a_fault(world: World) -> None:
         "/tokens": {"name": "ci", "scopes": ["read"]},
         "/session": {"name": "ada", "password": "correct horse battery", "code": "123456"},
         "/setup": {"token": "t", "name": "ada", "password": "correct horse battery"},
+        "/setup/invitation": {"token": "t"},
         "/enrolments": {"token": "t", "device_name": "laptop", "csr_pem": "x"},
     }
     for path, body in bodies.items():

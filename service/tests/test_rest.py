@@ -50,6 +50,7 @@ async def test_every_route_asks_for_the_admin_token_except_public_ones(world: Wo
         "/api/v1/renewals",
         "/api/v1/renewals/challenge",
         "/api/v1/setup",
+        "/api/v1/setup/invitation",
         "/api/v1/session",
         "/api/v1/gateway-joins",
         "/api/v1/gateway-joins/check",

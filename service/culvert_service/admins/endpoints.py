@@ -22,6 +22,8 @@ from culvert_service.admins.schemas import (
     RoleIn,
     SetupIn,
     SetupOut,
+    SetupShowIn,
+    SetupShowOut,
     SignedInOut,
     SignInIn,
 )
@@ -46,6 +48,11 @@ def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
     @routes.post("/setup", status_code=status.HTTP_201_CREATED, summary="Make an administrator's account")
     async def set_up(by: By, asked: SetupIn) -> SetupOut:
         return await admins.set_up(by, asked)
+
+    @routes.post("/setup/invitation", summary="Show which role an administrator's invitation gives")
+    async def show_invitation(asked: SetupShowIn) -> SetupShowOut:
+        """A POST, so that the token is in no address and no log. It changes nothing."""
+        return await admins.show_invitation(asked.token.get_secret_value())
 
     @routes.post("/session", summary="Sign in with password and code")
     async def sign_in(by: By, asked: SignInIn, request: Request, response: Response) -> SignedInOut:
@@ -73,7 +80,7 @@ def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
         await admins.sign_out(by, request.cookies[COOKIE])
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
 
-    _ = (set_up, sign_in, show, sign_out)
+    _ = (set_up, show_invitation, sign_in, show, sign_out)
     return routes
 
 

@@ -93,9 +93,10 @@ async def forget_unconfirmed_owners(session: AsyncSession) -> None:
     await session.execute(delete(Admin).where(Admin.role == Role.OWNER, Admin.confirmed_at.is_(None)))
 
 
-async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> bool:
-    good = exists().where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
-    return bool(await session.scalar(select(good)))
+async def invited_role(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> Role | None:
+    """The role that a valid invitation gives."""
+    which = (AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
+    return await session.scalar(select(AdminInvitation.role).where(*which))
 
 
 async def take_invitation(

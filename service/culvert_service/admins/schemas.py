@@ -48,6 +48,16 @@ class SetupIn(_In):
     password: _Password
 
 
+class SetupShowIn(_In):
+    token: SecretStr
+
+
+class SetupShowOut(BaseModel):
+    """The role of the invitation's account."""
+
+    role: Literal["owner", "admin", "auditor"]
+
+
 class SetupOut(BaseModel):
     """Shown once: the URI for the authenticator's QR code, and codes that replace one of the authenticator's each."""
 

@@ -32,6 +32,7 @@ from culvert_service.admins.schemas import (
     OpenAdminInvitationOut,
     SetupIn,
     SetupOut,
+    SetupShowOut,
     SignedInOut,
     SignInIn,
 )
@@ -116,6 +117,14 @@ class Admins:
                     transaction.audit(Line("admin.invitation.withdraw", f"role/{row.role.value}"))
                     return
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The invitation"))
+
+    async def show_invitation(self, token: str) -> SetupShowOut:
+        """Raises CulvertError INVITATION_INVALID."""
+        async with self._database() as session:
+            role = await repository.invited_role(session, _hash(token), self._now())
+        if role is None:
+            raise CulvertError(Reason.INVITATION_INVALID)
+        return SetupShowOut(role=role.value)
 
     async def set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         """The invitation stays valid until the account's first sign-in; each call replaces the account.
@@ -284,11 +293,9 @@ class Admins:
         return AdminInvitationOut(token=token, link=link, expires_at=expires_at)
 
     async def _set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
+        # Checked before the password is hashed, because hashing is expensive.
+        await self.show_invitation(asked.token.get_secret_value())
         token_hash, now = _hash(asked.token.get_secret_value()), self._now()
-        async with self._database() as session:
-            # Checked before the password is hashed, because hashing is expensive.
-            if not await repository.is_invited(session, token_hash, now):
-                raise CulvertError(Reason.INVITATION_INVALID)
         check_name(asked.name)
         secret, codes = totp.new_secret(), new_recovery_codes()
         hashed = await self._passwords.hash(asked.password.get_secret_value())

@@ -1726,6 +1726,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/setup/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show which role an administrator's invitation gives
+         * @description A POST, so that the token is in no address and no log. It changes nothing.
+         */
+        post: operations["show_invitation_api_v1_setup_invitation_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/site-tunnels": {
         parameters: {
             query?: never;
@@ -4107,6 +4127,25 @@ export interface components {
             recovery_codes: string[];
             /** Totp Uri */
             totp_uri: string;
+        };
+        /** SetupShowIn */
+        SetupShowIn: {
+            /**
+             * Token
+             * Format: password
+             */
+            token: string;
+        };
+        /**
+         * SetupShowOut
+         * @description The role of the invitation's account.
+         */
+        SetupShowOut: {
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "owner" | "admin" | "auditor";
         };
         /** SignInIn */
         SignInIn: {
@@ -8653,6 +8692,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SetupOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_invitation_api_v1_setup_invitation_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetupShowIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SetupShowOut"];
                 };
             };
             /** @description Default Response */

@@ -2,12 +2,13 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Button, Code, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { typed } from "../settings/ProofFields";
+import { Loading } from "../shared/Loading";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { useUnsaved } from "../shared/useUnsaved";
@@ -16,6 +17,8 @@ import { RecoveryCodes } from "./RecoveryCodes";
 import { enter } from "./session";
 import { ProviderSetUp } from "./SignInAlternatives";
 import { ButtonLink } from "../shared/links";
+import { ROLES, sayRole } from "../shared/words";
+import { say } from "../locale/language";
 
 const SHORTEST_PASSWORD = 12;
 
@@ -29,6 +32,11 @@ export function SetUpPage() {
   });
   const [isSignedIn, setSignedIn] = useState(false);
   const { name, password } = form.values;
+  const invited = useQuery({
+    queryKey: ["setup", token],
+    queryFn: async () => body(await api.POST("/api/v1/setup/invitation", { body: { token } })),
+    enabled: token !== "" && !setUp.isSuccess,
+  });
   useUnsaved(form.isDirty() && !setUp.isSuccess);
   if (setUp.isSuccess && isSignedIn) return <KeepCodes name={name} codes={setUp.data.recovery_codes} />;
   if (setUp.isSuccess)
@@ -44,11 +52,15 @@ export function SetUpPage() {
         }}
       />
     );
+  if (invited.isLoading) return <Loading forWhat={t`the invitation`} whole />;
+  if (invited.isError && isRefused(invited.error))
+    return (
+      <CardPage title={t`Make your account`}>
+        <Refusal error={invited.error} />
+      </CardPage>
+    );
   return (
-    <CardPage
-      title={t`Make your account`}
-      about={t`It administers this controller. An authenticator app is needed next, on a phone or in a password manager.`}
-    >
+    <CardPage title={t`Make your account`} about={aboutRole(invited.data?.role)}>
       <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
         <Stack>
           {token === "" && (
@@ -77,16 +89,7 @@ export function SetUpPage() {
             {...form.getInputProps("password")}
           />
           {setUp.isError && byField(problemOf(setUp.error), Object.keys(form.values)).rest && (
-            <ProblemNote error={setUp.error} />
-          )}
-          {setUp.isError && problemOf(setUp.error).reason === "INVITATION_INVALID" && (
-            <Text size="sm" c="dimmed">
-              <Trans>
-                The first account’s link is from{" "}
-                <Code style={{ whiteSpace: "nowrap" }}>culvert-controller init</Code> on the controller’s
-                host; only the newest one is good.
-              </Trans>
-            </Text>
+            <Refusal error={setUp.error} />
           )}
           <Button type="submit" loading={setUp.isPending} fullWidth>
             <Trans>Continue</Trans>
@@ -97,6 +100,32 @@ export function SetUpPage() {
         </Stack>
       </form>
     </CardPage>
+  );
+}
+
+function aboutRole(role?: string): string {
+  const next = t`An authenticator app is needed next, on a phone or in a password manager.`;
+  const known = ROLES.find(({ value }) => value === role);
+  if (known === undefined) return next;
+  return `${t`Its role is ${sayRole(known.value)}: ${say(known.about)}.`} ${next}`;
+}
+
+const isRefused = (error: Error): boolean => problemOf(error).reason === "INVITATION_INVALID";
+
+function Refusal({ error }: { error: Error }) {
+  return (
+    <Stack>
+      <ProblemNote error={error} />
+      {isRefused(error) && (
+        <Text size="sm" c="dimmed">
+          <Trans>
+            The first account’s link is from{" "}
+            <Code style={{ whiteSpace: "nowrap" }}>culvert-controller init</Code> on the controller’s host;
+            only the newest one is good.
+          </Trans>
+        </Text>
+      )}
+    </Stack>
   );
 }
 
