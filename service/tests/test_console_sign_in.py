@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
@@ -142,6 +143,13 @@ async def test_a_new_account_gets_its_recovery_codes_once(
             await page.locator("input[autocomplete=new-password]").fill(PASSWORD)
             await page.locator("button[type=submit]").click()
             secret = await page.locator("[data-secret]").inner_text()
+        if narrow:
+            # The authenticator is on this phone, which cannot scan its own screen.
+            opens = page.get_by_role("link", name="In der Authenticator-App öffnen")
+            await expect(opens).to_have_attribute("href", re.compile(rf"^otpauth://totp/.*secret={secret}"))
+        await page.get_by_role("button", name="Kopieren" if narrow else "Copy").click()
+        await expect(page.get_by_role("button", name="Kopiert" if narrow else "Copied")).to_be_visible()
+        await shown.picture(f"setup-secret{suffix}")
         await page.locator("input[autocomplete=one-time-code]").fill(TOTP(secret).now())
         await page.locator("button[type=submit]").click()
         codes = page.locator("[data-codes] code")

@@ -1,7 +1,8 @@
 import { Trans } from "@lingui/react/macro";
-import { Center, Code, Paper, Stack, Text } from "@mantine/core";
+import { Button, Center, Code, Paper, Stack, Text } from "@mantine/core";
 import { QRCodeSVG } from "qrcode.react";
 
+import { CopyText } from "./CopyText";
 import { useUnsaved } from "./useUnsaved";
 
 const SIZE_PX = 200;
@@ -9,6 +10,7 @@ const SIZE_PX = 200;
 /** A link as a QR code; `typed`: with an authenticator's secret (otpauth URI) to type in. */
 export function QrSecret({ value, title, typed = false }: { value: string; title: string; typed?: boolean }) {
   useUnsaved(typed);
+  const secret = new URL(value).searchParams.get("secret") ?? "";
   return (
     <Stack>
       <Center>
@@ -17,14 +19,28 @@ export function QrSecret({ value, title, typed = false }: { value: string; title
         </Paper>
       </Center>
       {typed && (
-        <Text size="sm" c="dimmed">
-          <Trans>
-            Without a camera, type this in:{" "}
-            <Code className="name" data-secret>
-              {new URL(value).searchParams.get("secret")}
-            </Code>
-          </Trans>
-        </Text>
+        <>
+          {/* A phone cannot scan its own screen. In a new tab, because the browser would ask before it leaves this page. */}
+          <Button
+            component="a"
+            href={value}
+            target="_blank"
+            rel="noreferrer"
+            variant="default"
+            hiddenFrom="sm"
+          >
+            <Trans>Open in the authenticator</Trans>
+          </Button>
+          <Text size="sm" c="dimmed">
+            <Trans>
+              Without a camera, type this in:{" "}
+              <Code className="name" data-secret>
+                {secret}
+              </Code>
+            </Trans>
+          </Text>
+          <CopyText value={secret} variant="default" size="xs" style={{ alignSelf: "flex-start" }} />
+        </>
       )}
     </Stack>
   );
