@@ -54,7 +54,7 @@ async def test_the_first_owner_comes_in_by_the_link(
         code = page.get_by_label("A code that it shows")
         await code.fill("000000")
         await page.get_by_role("button", name="Sign in").click()
-        await expect(page.get_by_text("This is not the present code")).to_be_visible()
+        await expect(page.get_by_text("Check that your authenticator’s clock is right")).to_be_visible()
         await shown.picture("setup-code-refused")
         await code.fill(TOTP(secret).now())
         await page.get_by_role("button", name="Sign in").click()

@@ -155,7 +155,11 @@ function FirstSignIn({
     onError: (error) => {
       form.setFieldValue("code", "");
       // Name and password are those of the account that was just made.
-      if (isWrong(error)) form.setFieldError("code", t`This is not the present code. Type the next one.`);
+      if (isWrong(error))
+        form.setFieldError(
+          "code",
+          t`This is not the present code. Check that your authenticator’s clock is right, wait for the next code and type that.`,
+        );
     },
   });
   return (
