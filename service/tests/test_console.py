@@ -44,8 +44,17 @@ async def test_the_first_owner_comes_in_by_the_link(
         await page.goto("about:blank")
         await shown.open(link)
         await expect(page.get_by_text("Its role is Owner: everything.")).to_be_visible()
-        await page.get_by_label("Name").fill("ada")
+        name = page.get_by_label("Name")
         await page.locator("input[type=password]").fill(PASSWORD)
+        await name.fill("-ada")
+        await expect(name).to_have_accessible_description(re.compile("begins with a letter or a digit"))
+        await page.get_by_role("button", name="Continue").click()
+        await expect(name).to_have_accessible_description(
+            "Must have 1 to 63 lower-case letters from a to z, digits, dots, hyphens and underscores, "
+            "and begin with a letter or a digit"
+        )
+        await shown.picture("setup-name-refused")
+        await name.fill("ada")
         await shown.picture("setup")
         await page.get_by_role("button", name="Continue").click()
         secret = await page.locator("[data-secret]").inner_text()

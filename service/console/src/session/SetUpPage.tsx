@@ -73,7 +73,11 @@ export function SetUpPage() {
           )}
           <TextInput
             label={t`Name`}
-            description={t`Up to 63 lower-case letters, digits, dots, hyphens and underscores`}
+            description={
+              // A refusal says the same.
+              form.errors.name === undefined &&
+              t`1 to 63 lower-case letters from a to z, digits, dots, hyphens and underscores; it begins with a letter or a digit`
+            }
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}
