@@ -50,6 +50,8 @@ def say(words: Words, language: str) -> str:
 class Press:
     name: Words
     role: Literal["button", "checkbox", "link", "menuitem", "option", "tab"] = "button"
+    # Only on a small screen.
+    is_narrow: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ EMPTY = (
 
 # As the test adds her.
 ANNEGRET = "Dr. Annegret Freifrau von Hohenstein-Weißenburg"
+UNFOLD = Press("Filters", is_narrow=True)
+MAXIMILIANE = "maximiliane.von.hohenstein"
 NAME_TO_OPEN = "Name that people open"
 DOCS = (
     Fill(NAME_TO_OPEN, "docs.corp.example"),
@@ -520,9 +524,9 @@ FILLED = (
         "access?user=annegret&name=wiki.corp.example",
         See(message("{user} has no device yet", user="annegret")),
     ),
-    state("activity-people", "activity", Fill("Person", "a"), OPTIONS),
-    state("activity-acts", "activity", Open("Act"), OPTIONS),
-    state("activity-reasons", "activity", Open("Reason"), OPTIONS),
+    state("activity-people", "activity", UNFOLD, Fill("Person", "a"), OPTIONS),
+    state("activity-acts", "activity", UNFOLD, Open("Act"), OPTIONS),
+    state("activity-reasons", "activity", UNFOLD, Open("Reason"), OPTIONS),
     state("activity-none", "activity?q=nothing", See("No matching lines")),
     # A proof of identity
     state(

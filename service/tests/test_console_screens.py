@@ -90,11 +90,12 @@ PAGES = {
     "nothing": "There is nothing at this address",
 }
 SIZES = {"narrow": NARROW, "laptop": ViewportSize(width=1366, height=768), "4k": LARGEST}
-# The page, and its lists: a list has fewer columns on a small screen.
+# The page, its tabs and its lists: a list has fewer columns on a small screen.
 TOO_WIDE = """() => {
   const lists = [...document.querySelectorAll('table[aria-rowcount]')].map(it => it.parentElement);
+  const tabs = document.querySelectorAll('[role=tablist]');
   const above = [...document.querySelectorAll('[role=dialog], [role=menu], [role=listbox]')];
-  const wide = [document.documentElement, ...lists, ...above].filter(it => it.scrollWidth > it.clientWidth + 1);
+  const wide = [document.documentElement, ...lists, ...tabs, ...above].filter(it => it.scrollWidth > it.clientWidth + 1);
   const outside = above.map(it => [it, it.getBoundingClientRect()])
     .filter(([it, {left, right}]) => it.checkVisibility() && (left < 0 || right > innerWidth)).map(([it]) => it);
   return [...wide, ...outside].map(it => it.tagName + ' ' + (it.ariaLabel ?? it.firstElementChild?.ariaLabel ?? ''));
@@ -195,6 +196,8 @@ class Visit:
         """Gives the part of the page in which the next step is."""
         page = self.shown.page
         match step:
+            case Press(is_narrow=True) if page.viewport_size != NARROW:
+                pass
             case Press(name, role):
                 within = page if role in ("option", "menuitem") else part
                 await within.get_by_role(role, name=self.say(name), exact=True).first.click()

@@ -126,6 +126,7 @@ export function AccessCheckPage() {
             placeholder={t`alice or Alice Smith`}
             required
             spellCheck={false}
+            w={{ base: "100%", xs: "auto" }}
             {...people}
             {...form.getInputProps("user")}
           />

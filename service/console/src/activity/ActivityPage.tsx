@@ -1,8 +1,8 @@
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Autocomplete, Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
+import { useDebouncedCallback, useDisclosure } from "@mantine/hooks";
+import { IconDownload, IconFilter, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
@@ -50,6 +50,8 @@ export function ActivityPage() {
     void navigate({ search: (before) => merged(before, change), replace: true });
   const showSoon = useDebouncedCallback(show, PAUSE_MS);
   const people = useFound("users", typed.person ?? "");
+  const [isUnfolded, { toggle }] = useDisclosure();
+  const set = Object.keys(filter).filter((name) => !["q", "sort"].includes(name)).length;
   const type = (field: keyof Filter, value: string) => {
     setTyped((before) => ({ ...before, [field]: value }));
     showSoon({ [field]: value.trim() });
@@ -78,11 +80,23 @@ export function ActivityPage() {
           onSearch={(q) => show({ q })}
         />
       </Group>
-      <Group mb="md" align="flex-start">
+      {/* On a small screen the first line would stand below the fields. */}
+      <Button
+        hiddenFrom="xs"
+        variant="default"
+        mb="md"
+        leftSection={<IconFilter size={16} />}
+        aria-expanded={isUnfolded}
+        onClick={toggle}
+      >
+        {set === 0 ? t`Filters` : t`Filters (${set})`}
+      </Button>
+      <Group mb="md" align="flex-start" {...(!isUnfolded && { visibleFrom: "xs" })}>
         <Autocomplete
           label={t`Person`}
           placeholder="alice"
-          w={FIELD}
+          // The list is as wide as the field, and has names in full.
+          w={{ base: "100%", xs: FIELD.xs }}
           spellCheck={false}
           maxLength={DNS_NAME_MAX}
           {...people}

@@ -27,7 +27,7 @@ export function SettingsPage() {
         keepMounted={false}
         onChange={(next) => void navigate({ search: next === null ? {} : { part: next } })}
       >
-        <Tabs.List mb="lg" style={{ flexWrap: "nowrap", overflowX: "auto" }}>
+        <Tabs.List mb="lg">
           {PARTS.map(({ value, label }) => (
             <Tabs.Tab key={value} value={value}>
               {say(label)}
