@@ -376,10 +376,10 @@ FILLED = (
         "person-added",
         None,
         Fill("E-mail address", "zoe@corp.example"),
-        Fill("Login name", "zoe"),
+        Fill("Login name", MAXIMILIANE),
         Press("Add and invite"),
-        Into(message("Invite a computer of {name}", name="zoe")),
-        See("Waiting for the computer to enrol"),
+        Into(message("Invite a computer of {name}", name=MAXIMILIANE)),
+        See(message("Add a policy for {name}", name=MAXIMILIANE)),
     ),
     state(
         "person-invite",

@@ -44,9 +44,9 @@ NAMED = """() => [...document.querySelectorAll('[role=dialog]')].every(one =>
   one.ariaLabel || document.getElementById(one.getAttribute('aria-labelledby'))?.textContent)"""
 # Parts above the page, which stay in their place on the screen.
 ABOVE = ":is([role=dialog], [role=menu], [role=listbox], .mantine-Burger-burger[data-opened]):visible"
-# Texts that their boxes cut; a name in full is in the title. Typed values scroll.
+# Texts that their boxes, or boxes around these, cut; a name in full is in the title. Typed values scroll.
 CUT = """() => {
-  const pen = document.createElement('canvas').getContext('2d');
+  const pen = document.createElement('canvas').getContext('2d'), range = document.createRange();
   const cut = one => {
     const style = getComputedStyle(one), shown = one.checkVisibility({visibilityProperty: true, opacityProperty: true});
     if (!shown || one.closest('[title], [aria-hidden=true]')) return false;
@@ -56,7 +56,15 @@ CUT = """() => {
       return one.value === '' && pen.measureText(one.placeholder).width > room + 1;
     }
     const text = [...one.childNodes].some(it => it.nodeType === Node.TEXT_NODE && it.textContent.trim());
-    return text && style.overflowX !== 'visible' && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1;
+    if (!text) return false;
+    if (style.overflowX !== 'visible') return one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1;
+    let box = one;
+    while (box && getComputedStyle(box).overflowX === 'visible') box = box.parentElement;
+    // A box that scrolls cuts nothing.
+    if (!box || box === document.body || !['hidden', 'clip'].includes(getComputedStyle(box).overflowX)) return false;
+    range.selectNodeContents(one);
+    const [outer, inner] = [box.getBoundingClientRect(), range.getBoundingClientRect()];
+    return outer.width > 1 && (inner.right > outer.right + 1 || inner.left < outer.left - 1);
   };
   return [...document.querySelectorAll('body *')].filter(cut).map(it => it.placeholder || it.textContent);
 }"""

@@ -92,6 +92,8 @@ export const theme = createTheme({
         remove: { flex: "none", width: "2em" },
       },
     },
+    // The text takes another line instead of more room than the box has.
+    Alert: { styles: { body: { minWidth: 0 }, message: { minWidth: 0 } } },
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
     Button: Button.extend({

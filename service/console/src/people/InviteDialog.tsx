@@ -130,6 +130,9 @@ function WithoutPolicy({ name }: { name: string }) {
           variant="default"
           size="compact-sm"
           mt="xs"
+          h="auto"
+          maw="100%"
+          styles={{ label: { whiteSpace: "normal", lineHeight: 1.4, paddingBlock: 3 } }}
           rightSection={<IconExternalLink size={14} aria-label={t`in a new tab`} />}
         >
           <Trans>Add a policy for {name}</Trans>
