@@ -24,8 +24,8 @@ class Role(enum.StrEnum):
 class Admin(Base):
     """`password_hash`: argon2id; the TOTP secret is encrypted under the master key. The first sign-in confirms the account.
 
-    An administrator who signs in through OpenID Connect has neither. An account without a sign-in by `setup_until`, the
-    end of its invitation, can no longer be used.
+    An administrator who signs in through OpenID Connect has neither. An account without a sign-in by `setup_until` can no
+    longer be used.
     """
 
     __tablename__ = "admins"
@@ -50,7 +50,7 @@ class Admin(Base):
 class AdminInvitation(Base):
     """A right to make one account, until the account's first sign-in. Only the token's SHA-256 is stored.
 
-    `expires_at`, to the microsecond, tells the account that the invitation has made: it is that account's `setup_until`.
+    `admin_id`: the account that the invitation has made, as long as nobody has signed in to it.
     """
 
     __tablename__ = "admin_invitations"
@@ -61,6 +61,7 @@ class AdminInvitation(Base):
     created_at: Mapped[CreatedAt]
     # The name of an administrator, or of root's token. Null: `init` made the invitation.
     created_by: Mapped[str | None]
+    admin_id: Mapped[int | None] = mapped_column(ForeignKey("admins.id", ondelete="SET NULL"), unique=True)
 
 
 class AdminSession(Base):

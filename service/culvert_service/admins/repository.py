@@ -104,8 +104,8 @@ async def take_invitation(
 ) -> AdminInvitation | None:
     """Lock the invitation, and delete its account if nobody has signed in to it."""
     which = (AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
-    end = select(AdminInvitation.expires_at).where(*which).scalar_subquery()
-    unfinished = delete(Admin).where(Admin.confirmed_at.is_(None), Admin.setup_until == end)
+    account = select(AdminInvitation.admin_id).where(*which).scalar_subquery()
+    unfinished = delete(Admin).where(Admin.confirmed_at.is_(None), Admin.id == account)
     # First, because a sign-in too locks the account before the invitation.
     await session.execute(unfinished)
     invited = await session.scalar(select(AdminInvitation).where(*which).with_for_update())
@@ -115,7 +115,7 @@ async def take_invitation(
 
 
 async def forget_invitation_of(session: AsyncSession, admin: Admin) -> None:
-    await session.execute(delete(AdminInvitation).where(AdminInvitation.expires_at == admin.setup_until))
+    await session.execute(delete(AdminInvitation).where(AdminInvitation.admin_id == admin.id))
 
 
 async def forget_owner_invitations(session: AsyncSession) -> None:

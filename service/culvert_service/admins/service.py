@@ -315,6 +315,7 @@ class Admins:
                 )
                 session.add(admin)
                 await session.flush()
+                invited.admin_id = admin.id
                 repository.add_recovery_codes(session, admin.id, map(recovery_hash, codes))
                 details: dict[str, Detail] = {
                     "role": invited.role.value,
