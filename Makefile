@@ -20,6 +20,7 @@ CARGO_NICELY = $(WITH_CARGO) nice -n 19 cargo
 
 # The site's generator has an environment of its own: no program needs it.
 DOCS_TOOL := build/docs/tool/installed
+DOCS := build/docs/site/index.html
 
 export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
@@ -38,7 +39,7 @@ setup-test:
 setup-images:
 	@deploy/setup/setup images
 
-demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
+demo: setup $(DOCS) ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
@@ -173,6 +174,9 @@ screens: setup-test ## The pictures of the documentation, and each page, dialog 
 	$(ROOT) $(PYTEST) -m slow tray-ui/tests/test_desktop.py -k a_tunnel_is_closed_with_the_keyboard
 site: $(DOCS_TOOL)
 	$(WITH_CARGO) $(VENV)/python docs/site/make_site.py $(if $(WHOLE),--whole)
+$(DOCS): $(wildcard docs/*.md docs/*/*.md docs/site/*.py)
+	@$(MAKE) --no-print-directory site
+	@touch $@
 $(DOCS_TOOL): docs/site/requirements.lock
 	$(UV) venv -q --clear $(@D)
 	$(UV) pip sync -q --python $(@D) --require-hashes $<
