@@ -27,7 +27,7 @@ from PyQt6.QtWidgets import (
 from culvert_tray.commands import CopyText
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.menu import Trouble, trouble
-from culvert_tray.parts import Banner, button, clear, copy_text, text_label
+from culvert_tray.parts import Banner, Scrolled, button, clear, copy_text, text_label
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
 from culvert_tray.translation import tr
@@ -61,17 +61,27 @@ class Problem(QWidget):
         self._layout.addWidget(banner)
         self.show()
         if (window := self.window()) is not None:
-            fit(window)
+            fit(window, self)
 
 
-def fit(window: QWidget) -> None:
-    """Make a window as high as its wrapped texts need, once its layouts know of new widgets."""
+def fit(window: QWidget, told: QWidget | None = None) -> None:
+    """Make a window as high as its wrapped texts need, up to its screen, once its layouts know of new widgets.
+
+    `told`: what the person must see, where the screen is too low for all.
+    """
 
     def resize() -> None:
         # This alone stops at two thirds of the screen.
         window.adjustSize()
         if (layout := window.layout()) is not None and layout.hasHeightForWidth():
-            window.resize(window.width(), layout.totalHeightForWidth(window.width()))
+            height = layout.totalHeightForWidth(window.width())
+            if (screen := window.screen()) is not None:
+                title_bar = window.frameGeometry().height() - window.height()
+                height = min(height, screen.availableGeometry().height() - title_bar)
+            window.resize(window.width(), height)
+        if told is not None:
+            for area in window.findChildren(Scrolled):
+                area.ensureWidgetVisible(told, 0, 0)
 
     # A child of the window: it does not outlive it.
     timer = QTimer(window)
@@ -204,9 +214,14 @@ class ClaimsDialog(QDialog):
                 buttons.addWidget(each)
         connect(decline.clicked, lambda: self._answer(agreed=False))
         connect(agree.clicked, lambda: self._answer(agreed=True))
-        layout = dialog_column(self)
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(12)
         for widget in (asked, networks, until, self._problem):
-            layout.addWidget(widget)
+            column.addWidget(widget)
+        layout = dialog_column(self)
+        layout.addWidget(Scrolled(content))
         layout.addLayout(buttons)
 
     def _answer(self, *, agreed: bool) -> None:

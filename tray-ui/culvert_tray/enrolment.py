@@ -36,7 +36,7 @@ from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.dialogs import CodeForm, CodeTaken, Problem, dialog_column, fit
 from culvert_tray.icon import IconKind
 from culvert_tray.menu import Action, Trouble
-from culvert_tray.parts import Banner, action_button, button, clear, copy_text, picture, text_label
+from culvert_tray.parts import Banner, Scrolled, action_button, button, clear, copy_text, picture, text_label
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
 from culvert_tray.translation import later, tr
@@ -71,7 +71,7 @@ class EnrolDialog(QDialog):
         self._pages.addWidget(self._invitation)
         layout = dialog_column(self)
         layout.addWidget(self._steps)
-        layout.addWidget(self._pages)
+        layout.addWidget(Scrolled(self._pages))
         self._say_step(0)
 
     def offer(self, link: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PyQt6.QtCore import QSize, Qt
+from PyQt6.QtCore import QEvent, QObject, QSize, Qt
 from PyQt6.QtGui import QGuiApplication, QIcon, QResizeEvent
 from PyQt6.QtWidgets import (
     QBoxLayout,
@@ -15,6 +15,7 @@ from PyQt6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -48,6 +49,55 @@ class _Label(QLabel):
         super().setText(shown)
         self.setToolTip("" if shown == text else without_markup(text))
         self.setAccessibleName("" if shown == text else text)
+
+
+class Scrolled(QScrollArea):
+    """As high as its content, whose texts wrap; scrolled where less room is left than the content needs at least."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self._content = content
+        self.setWidget(_AtLeast(content))
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # The keyboard reaches what it scrolls to.
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802  Qt's names
+        return True
+
+    def heightForWidth(self, a0: int) -> int:  # noqa: N802
+        return self._content.heightForWidth(a0)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        return self._content.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        return QSize(self._content.minimumSizeHint().width(), 0)
+
+    def eventFilter(self, a0: QObject | None, a1: QEvent | None) -> bool:  # noqa: N802
+        if a1 is not None and a1.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return super().eventFilter(a0, a1)
+
+
+class _AtLeast(QWidget):
+    """Tells its scroll area the least height of its content; Qt's own answer is the height that the content prefers."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self._content = content
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(content)
+
+    def heightForWidth(self, a0: int) -> int:  # noqa: N802  Qt's name
+        layout = self._content.layout()
+        return -1 if layout is None else layout.minimumHeightForWidth(a0)
 
 
 def text_label(text: str, role: str = "", *, selectable: bool = True) -> QLabel:

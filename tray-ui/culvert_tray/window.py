@@ -25,7 +25,7 @@ from culvert_tray.pages import (
     TunnelsPage,
     needs_card,
 )
-from culvert_tray.parts import Banner, MenuButton, action_button, clear, picture, text_label
+from culvert_tray.parts import Banner, MenuButton, Scrolled, action_button, clear, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.signals import connect
 from culvert_tray.style import set_role
@@ -35,6 +35,8 @@ from culvert_tray.view import Down, View, status_of
 Dispatch = Callable[[Command], None]
 
 _SIZE = QSize(860, 640)
+# Of the head, left and right together.
+_MARGINS = 32
 _ICON = 44
 # The characters of a control that stands beside the status.
 _OPENER = 32
@@ -67,19 +69,23 @@ class StatusWindow(QWidget):
             Page.SETTINGS: self._settings,
             Page.ABOUT: self._about,
         }
-        self._tabs = QTabWidget()
+        self._tabs = _Tabs()
         self._tabs.setDocumentMode(True)
         for number, (page, widget) in enumerate(self._pages.items(), 1):
             self._tabs.addTab(widget, tr(page.value))
             connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self._show_tab, number))
         connect(self._tabs.currentChanged, self._on_page)
         connect(QShortcut(QKeySequence("Ctrl+Q"), self).activated, lambda: dispatch(Quit()))
-        layout = QVBoxLayout(self)
+        content = QWidget()
+        layout = QVBoxLayout(content)
         layout.setContentsMargins(24, 20, 24, 20)
         layout.setSpacing(12)
         for widget in (self._head, self._said):
             layout.addWidget(widget)
         layout.addWidget(self._tabs, 1)
+        outside = QVBoxLayout(self)
+        outside.setContentsMargins(0, 0, 0, 0)
+        outside.addWidget(Scrolled(content))
         room = screen.availableSize() if (screen := self.screen()) is not None else _SIZE
         self.resize(_SIZE.boundedTo(room))
         self._tabs.setFocus()
@@ -148,6 +154,13 @@ class StatusWindow(QWidget):
         self._head.setVisible(not (listed and self._view is not None and needs_card(self._view)))
 
 
+class _Tabs(QTabWidget):
+    """Its pages have lists, which shrink and scroll themselves before the window does."""
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802  Qt's name
+        return False
+
+
 class _Head(QFrame):
     """The status as text with its proof, the person's remedy, the gateway and the pause."""
 
@@ -169,21 +182,32 @@ class _Head(QFrame):
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(12)
         self._icon = QVBoxLayout()
-        status = QHBoxLayout()
-        status.setSpacing(14)
-        status.addLayout(self._icon)
-        status.addLayout(self._texts, 1)
-        self._row.addLayout(status, 1)
+        self._status = QHBoxLayout()
+        self._status.setSpacing(14)
+        self._status.addLayout(self._icon)
+        self._status.addLayout(self._texts, 1)
+        self._row.addLayout(self._status, 1)
         self._row.addLayout(self._controls)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setContentsMargins(_MARGINS // 2, 14, _MARGINS // 2, 14)
         layout.setSpacing(12)
         layout.addLayout(self._row)
         layout.addLayout(self._banners)
 
     def resizeEvent(self, a0: QResizeEvent | None) -> None:  # noqa: N802  Qt's name
         super().resizeEvent(a0)
-        beside = self.width() >= _BESIDE
+        self._arrange()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802  Qt's name
+        """As wide as the wider of status and controls: they need not stand side by side."""
+        widest = max(it.minimumSize().width() for it in (self._status, self._controls, self._banners))
+        return QSize(widest + _MARGINS, super().minimumSizeHint().height())
+
+    def _arrange(self) -> None:
+        needed = (
+            self._status.minimumSize().width() + self._row.spacing() + self._controls.minimumSize().width()
+        )
+        beside = self.width() >= max(_BESIDE, needed + _MARGINS)
         directions = QBoxLayout.Direction
         self._row.setDirection(directions.LeftToRight if beside else directions.TopToBottom)
 
@@ -200,6 +224,7 @@ class _Head(QFrame):
             opener.setVisible(at < len(submenus))
             if at < len(submenus):
                 opener.show_menu(submenus[at])
+        self._arrange()
 
     def _write(self, head: Menu, proof: str, resume: tuple[Action, ...]) -> None:
         for layout in (self._icon, self._texts, self._banners, self._resume):

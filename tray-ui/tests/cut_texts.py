@@ -20,6 +20,7 @@ from culvert_tray.style import install_style, make_application
 from culvert_tray.translation import install
 from culvert_tray.view import View, not_running
 from culvert_tray.window import StatusWindow
+from PyQt6.QtCore import QSize
 from PyQt6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPushButton, QWidget
 
 from . import statuses
@@ -64,7 +65,8 @@ def windows() -> Iterator[tuple[str, QWidget]]:
     low = StatusWindow(lambda _: None, lambda: None)
     low.show_view(statuses.opened(), (), Preferences(), statuses.NOW)
     low.show_page(Page.TUNNELS)
-    low.resize(620, 500)
+    if (screen := low.screen()) is not None:
+        low.resize(QSize(620, 500).boundedTo(screen.availableSize()))
     yield "opened, low window", low
     yield from dialogs()
 

@@ -1,4 +1,4 @@
-"""No text of window and dialogs is cut, in any state and language, on a screen of 1024 × 600 points."""
+"""No text of window and dialogs is cut, in any state and language, on low screens, in points."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from pathlib import Path
 
 import pytest
 
-SCREEN = {"name": "low", "x": 0, "y": 0, "width": 1024, "height": 600, "logicalDpi": 96, "dpr": 1}
+SCREENS = {
+    "1024 x 600": {"width": 1024, "height": 600, "dpr": 1},
+    "1366 x 768 at 200 %": {"width": 683, "height": 384, "dpr": 2},
+}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("size", SCREENS)
 @pytest.mark.parametrize("locale", ["en_GB.UTF-8", "de_DE.UTF-8"])
-def test_no_text_is_cut(tmp_path: Path, locale: str) -> None:
+def test_no_text_is_cut(tmp_path: Path, locale: str, size: str) -> None:
     screens = tmp_path / "screens.json"
-    screens.write_text(json.dumps({"screens": [SCREEN]}))
+    screen = {"name": "low", "x": 0, "y": 0, "logicalDpi": 96, **SCREENS[size]}
+    screens.write_text(json.dumps({"screens": [screen]}))
     ran = subprocess.run(
         [sys.executable, "-m", "tests.cut_texts"],
         cwd=Path(__file__).parents[1],
