@@ -97,7 +97,6 @@ class EnrolDialog(QDialog):
         self._invitation.setEnabled(True)
         if isinstance(answer, local_pb2.ShowInvitationResponse):
             self._invitation.show_whose(answer)
-            fit(self)
         else:
             self._invitation.refuse(answer)
 
@@ -140,6 +139,7 @@ class _InvitationPage(QWidget):
         super().__init__()
         self._show, self._enrol = show, enrol
         self._whose: local_pb2.ShowInvitationResponse | None = None
+        self._told: Trouble | None = None
         self._link = QLineEdit()
         self._link.setPlaceholderText("https://…/enroll#…")
         self._link.setAccessibleName(tr("Invitation link"))
@@ -190,7 +190,7 @@ class _InvitationPage(QWidget):
     def refuse(self, refusal: Refusal) -> None:
         self._on_link()
         # It would speak of the invitation as if it were of use.
-        clear(self._said)
+        self._say(None)
         self._problem.tell(refusal)
         self._link.setFocus()
 
@@ -208,13 +208,20 @@ class _InvitationPage(QWidget):
             host = parse_invitation(text).host
         except CulvertError:
             host = ""
-        clear(self._said)
-        if host:
-            self._said.addWidget(Banner(_say_whose(host, self._whose), role="attention"))
+        self._say(_say_whose(host, self._whose) if host else None)
         # With a link that cannot be read, the button gives the reason.
         ready = text.startswith(("https://", "culvert://")) and self._name.text().strip() != ""
         self._next.setText(tr("Continue") if self._whose is None else tr("Enrol"))
         self._next.setEnabled(ready)
+
+    def _say(self, told: Trouble | None) -> None:
+        if told == self._told:
+            return
+        self._told = told
+        clear(self._said)
+        if told is not None:
+            self._said.addWidget(Banner(told, role="attention"))
+        fit(self.window() or self)
 
     def _on_click(self) -> None:
         link = self._link.text().strip()

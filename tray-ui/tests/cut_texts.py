@@ -99,6 +99,7 @@ def dialogs() -> Iterator[tuple[str, QWidget]]:
     ):
         dialog.show()
         dialog.offer(LINK)
+        yield f"{name}, before it is looked up", dialog
         _press(dialog)
         yield name, dialog
         if name == "invitation":
