@@ -161,6 +161,11 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.calls.append("renew certificate")
         return await self.renewal(request.csr_pem)
 
+    @unary
+    async def Leave(self, request: agent_pb2.LeaveRequest, _: Context) -> agent_pb2.LeaveResponse:
+        self.calls.append("leave")
+        return agent_pb2.LeaveResponse()
+
     def _pair(self, generation: int) -> agent_pb2.SaPair:
         def sa(spi: int) -> agent_pb2.Sa:
             suite = agent_pb2.SUITE_AES_GCM_256

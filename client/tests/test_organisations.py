@@ -192,6 +192,8 @@ async def test_leaving_an_organisation_keeps_the_others_tunnels(two: Two) -> Non
         left = await daemon.local.Leave(local_pb2.LeaveRequest(organisation=two.acme.name))
         assert left.organisation == two.acme.name
         assert two.acme.controller.open == {}
+        assert two.acme.controller.calls[-1] == "leave"
+        assert "leave" not in two.beta.controller.calls
         assert list(daemon.datapath.applied[-1].tunnels) == kept
         assert blocked(daemon) == {"10.30.0.0/16"}
         status = await daemon.status()
@@ -205,6 +207,9 @@ async def test_leaving_an_organisation_keeps_the_others_tunnels(two: Two) -> Non
         # And it can be enrolled again.
         await two.beta.enroll(daemon)
         await daemon.until(lambda it: it.user == "bea")
+        # The device of the enrolment before is not left behind.
+        await two.beta.enroll(daemon)
+        assert two.beta.controller.calls.count("leave") == 2
 
 
 async def test_leave_is_finished_after_its_caller_has_gone(two: Two) -> None:

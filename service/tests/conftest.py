@@ -146,6 +146,9 @@ class Device:
             request.refused = error_pb2.Reason.ValueType(refused)
         await self.call(self.stub.CloseTunnel(request))
 
+    async def leave(self) -> None:
+        await self.call(self.stub.Leave(agent_pb2.LeaveRequest()))
+
     async def watch(self, posture: dict[str, str] | None = None) -> AsyncGenerator[agent_pb2.WatchResponse]:
         request = agent_pb2.WatchRequest(client_version="test", posture=posture)
         try:

@@ -268,7 +268,11 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
     assert await tunnel_entries(one) == 60
     assert await two.rest("POST", f"/devices/{devices[0].id}/revoke") == {"tunnels_closed": 1}
     assert await tunnel_entries(one) == 55
-    assert await two.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 11}
+    await devices[1].at(two.settings.agent_address).leave()
+    assert await tunnel_entries(one) == 50
+    assert (await one.rest("GET", f"/devices/{devices[1].id}"))["state"] == "revoked"
+    assert (await refused(devices[1].leave())).reason is Reason.DEVICE_REVOKED
+    assert await two.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 10}
     assert await tunnel_entries(one) == 0
 
 

@@ -26,6 +26,7 @@ CALL_TIMEOUT = 10.0
 FIRST_EVENT_TIMEOUT = 5.0
 # Longer than a controller waits for a gateway, shorter than a DNS answer is held.
 SILENT_AFTER = 2.0
+LEAVE_TIMEOUT = 3.0  # a person waits, and can leave without the controller
 SECOND_TRY_TIMEOUT = 1.5  # of opening; longer than gRPC's own backoff, shorter than a DNS answer is held
 POSTURE_EVERY = 60.0
 RECONNECT = Backoff(0.5, 20.0)
@@ -244,6 +245,9 @@ class Agent:
     async def renew_certificate(self, csr_pem: str) -> agent_pb2.RenewCertificateResponse:
         request = agent_pb2.RenewCertificateRequest(csr_pem=csr_pem)
         return await self._begin(self._stub.RenewCertificate, request)
+
+    async def leave(self) -> None:
+        await self._begin(self._stub.Leave, agent_pb2.LeaveRequest(), LEAVE_TIMEOUT)
 
     def _begin(
         self,

@@ -91,17 +91,35 @@ class Connection:
             renewal = keep_renewed(self.agent, self.identity, self._take_identity, rest)
             self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
 
-    async def close(self) -> None:
+    async def leave(self) -> None:
+        """Close for ever: if it can be reached, the controller is told to revoke this device."""
+        self._stop_tasks()
+        if self.agent is not None:
+            try:
+                await self.agent.leave()
+            except CulvertError as error:
+                log.warning("the controller does not know that this device has left: %s", error)
+        await self.close()
+
+    def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+    async def close(self) -> None:
+        self._stop_tasks()
         if self.agent is not None:
             await self.agent.close()
 
     async def take(self, identity: Identity) -> None:
-        """Replace the identity after an enrolment. Raises OSError."""
-        await self.close()
+        """Replace the identity after an enrolment, and leave with the one before. Raises OSError."""
+        self._stop_tasks()
         self._post(Enrolled())
-        self._state.keep_identity(identity)
+        try:
+            self._state.keep_identity(identity)
+        except OSError:
+            await self.close()
+            raise
+        await self.leave()
         self._client.files_kept()
         self.identity = identity
         self.open()

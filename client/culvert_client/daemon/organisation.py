@@ -466,7 +466,7 @@ class Organisation:
         """Close all tunnels and the connection, and remove everything from the datapath."""
         await self._end_tunnels()
         # No more events of its controller may arrive.
-        await self.connection.close()
+        await self.connection.leave()
         self.post(Left())
         await self._shared.changes.until(lambda: self.client.is_quiet, STOP_PATIENCE)
         await self.close()

@@ -178,6 +178,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
         )
 
+    @unary
+    async def Leave(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request: agent_pb2.LeaveRequest, context: Context
+    ) -> agent_pb2.LeaveResponse:
+        caller = _caller(context)
+        async with self._denials.log_refusals(caller.actor, caller.fingerprint, "device.leave"):
+            await self._identity.leave(caller.actor, caller.fingerprint, self._tunnels)
+        return agent_pb2.LeaveResponse()
+
     def serving(self) -> dict[str, Serve]:
         """The handlers of calls that other controllers hand over, about gateways that this one owns."""
         return {

@@ -17,7 +17,7 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.naming import last_denials
 from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.schemas import DeniedOut
-from culvert_service.audit.transaction import begin
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.decision.posture import FACT
 from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
@@ -204,19 +204,37 @@ class Identity:
     ) -> RevokedOut:
         """Revoke a device. Returns after its tunnels are closed and its Watch has ended; its later calls are refused."""
         async with begin(self._database, by) as transaction:
-            session = transaction.session
-            await _check_version(session, device_id, seen)
-            device = await repository.revoke(session, device_id, self._now())
-            if device is None:
-                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
-            transaction.audit(Line("device.revoke", f"device/{device_id}", {"name": device.name}))
-            end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
-            await self._pushes.send(session, [(device_id, end)])
-            await repository.tell_revocations(session)
+            await _check_version(transaction.session, device_id, seen)
+            end = await self._revoke(transaction, device_id, "device.revoke")
         self._hub.send(device_id, end)
         closed = await tunnels.close_of_device(by, device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)
+
+    async def leave(self, by: Actor, fingerprint: bytes, tunnels: DeviceTunnels) -> None:
+        """Revoke the device with this certificate at its own request. Raises CulvertError as `check_certificate`."""
+        async with begin(self._database, by) as transaction:
+            found = await repository.device_by_fingerprint(transaction.session, fingerprint)
+            device = check_certificate(found, fingerprint, self._now())
+            by = by.with_name(ActorKind.DEVICE, device.id)
+            end = await self._revoke(transaction, device.id, "device.leave", by)
+        self._hub.send(device.id, end)
+        closed = await tunnels.close_of_device(by, device.id)
+        _log.info("device left", extra={"device": str(device.id), "tunnels_closed": closed})
+
+    async def _revoke(
+        self, transaction: Transaction, device_id: uuid.UUID, action: str, actor: Actor | None = None
+    ) -> End:
+        """Returns what its Watch must be told after the commit. `actor`: if not the transaction's."""
+        session = transaction.session
+        device = await repository.revoke(session, device_id, self._now())
+        if device is None:
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
+        transaction.audit(Line(action, f"device/{device_id}", {"name": device.name}, actor=actor))
+        end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
+        await self._pushes.send(session, [(device_id, end)])
+        await repository.tell_revocations(session)
+        return end
 
     async def record_watch(
         self, fingerprint: bytes, address: str, client_version: str, posture: Mapping[str, str]

@@ -37,6 +37,7 @@ const ACTS: Readonly<Record<string, MessageDescriptor>> = {
   "device.approve": msg`approved`,
   "device.unapprove": msg`approval withdrawn`,
   "device.revoke": msg`revoked`,
+  "device.leave": msg`left`,
   "device.renew": msg`renewed`,
   "device.renew-late": msg`renewed after its end`,
   "device.prove": msg`code given`,

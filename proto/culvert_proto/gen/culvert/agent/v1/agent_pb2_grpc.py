@@ -75,6 +75,11 @@ class AgentServiceStub:
                 request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.SerializeToString,
                 response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.FromString,
                 _registered_method=True)
+        self.Leave = channel.unary_unary(
+                '/culvert.agent.v1.AgentService/Leave',
+                request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveRequest.SerializeToString,
+                response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveResponse.FromString,
+                _registered_method=True)
 
 
 class AgentServiceServicer:
@@ -138,6 +143,13 @@ class AgentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Leave(self, request, context):
+        """Revokes the device that calls, because its person leaves the organisation or enrols it anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -180,6 +192,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.RenewCertificate,
                     request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.FromString,
                     response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.SerializeToString,
+            ),
+            'Leave': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leave,
+                    request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveRequest.FromString,
+                    response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -399,6 +416,33 @@ class AgentService:
             '/culvert.agent.v1.AgentService/RenewCertificate',
             culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.SerializeToString,
             culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leave(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.agent.v1.AgentService/Leave',
+            culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveRequest.SerializeToString,
+            culvert_dot_agent_dot_v1_dot_agent__pb2.LeaveResponse.FromString,
             options,
             channel_credentials,
             insecure,

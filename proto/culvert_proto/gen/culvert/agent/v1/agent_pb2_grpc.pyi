@@ -12,6 +12,7 @@ Between a device's daemon and the controller, over gRPC with client certificates
     │ SetPathMtu(tunnel, mtu) ──────────────► │  gateway sends no longer packets into the tunnel
     │ CloseTunnel(tunnel) ──────────────────► │
     │ RenewCertificate(request) ────────────► │  at half of the certificate's life
+    │ Leave() ──────────────────────────────► │  the device ends its own enrolment
 
 A refusal is a gRPC status whose google.rpc.Status details hold one culvert.error.v1.Error.
 """
@@ -64,6 +65,8 @@ class AgentServiceStub:
     """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
     ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
     """
+    Leave: _grpc.UnaryUnaryMultiCallable[_agent_pb2.LeaveRequest, _agent_pb2.LeaveResponse]
+    """Revokes the device that calls, because its person leaves the organisation or enrols it anew."""
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
@@ -88,6 +91,8 @@ class AgentServiceAsyncStub(AgentServiceStub):
     """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
     ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
     """
+    Leave: _aio.UnaryUnaryMultiCallable[_agent_pb2.LeaveRequest, _agent_pb2.LeaveResponse]  # type: ignore[assignment]
+    """Revokes the device that calls, because its person leaves the organisation or enrols it anew."""
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     """A device's calls to the controller. Every call but Watch is one question with one answer."""
@@ -157,5 +162,13 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
         ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
         """
+
+    @_abc_1.abstractmethod
+    def Leave(
+        self,
+        request: _agent_pb2.LeaveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.LeaveResponse, _abc.Awaitable[_agent_pb2.LeaveResponse]]:
+        """Revokes the device that calls, because its person leaves the organisation or enrols it anew."""
 
 def add_AgentServiceServicer_to_server(servicer: AgentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
