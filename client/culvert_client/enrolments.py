@@ -78,19 +78,21 @@ class Enrolments:
 
     def key_for(self, token: str) -> ec.EllipticCurvePrivateKey:
         """The key for an invitation: the same at each call, and stored on the disk. Raises OSError."""
-        digest = hashlib.sha256(token.encode()).hexdigest()
-        try:
-            kept = state_file.read(self._enrolling, lambda stored: _read_key(stored, digest))
-        except CulvertError:
-            # Use another key. If the controller has answered for the old key, the invitation is lost anyway.
-            kept = None
-        if kept is not None:
+        if (kept := self.find_key(token)) is not None:
             return kept
         key = ec.generate_private_key(ec.SECP256R1())
         self.forget_key()
-        content = json.dumps({"invitation": digest, "key": key_pem(key).decode()})
+        content = json.dumps({"invitation": _digest(token), "key": key_pem(key).decode()})
         state_file.write(self._enrolling, content.encode())
         return key
+
+    def find_key(self, token: str) -> ec.EllipticCurvePrivateKey | None:
+        """The key that this computer has used for an invitation before."""
+        try:
+            return state_file.read(self._enrolling, lambda stored: _read_key(stored, _digest(token)))
+        except CulvertError:
+            # It needs another key. If the controller has answered for the old key, the invitation is lost anyway.
+            return None
 
     def forget_key(self) -> None:
         """Forget the key once the person has the enrolment's secrets, or the invitation was refused."""
@@ -170,6 +172,10 @@ class Enrolments:
             (self._path / str(number)).rename(self._path / f".gone-{number}")
         fresh.rename(self._path / str(number))
         sync_directory(self._path)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _read_key(stored: bytes, digest: str) -> ec.EllipticCurvePrivateKey | None:

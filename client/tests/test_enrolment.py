@@ -46,7 +46,7 @@ async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
 
 async def test_an_invitation_says_for_whom_it_is_before_it_is_used(tmp_path: Path) -> None:
     ours = Authority("ours")
-    shown = {"user": "alice", "user_display_name": "Alice Liddell", "expired": False}
+    shown: dict[str, object] = {"user": "alice", "user_display_name": "Alice Liddell", "expired": False}
     with enrolment_server(tmp_path, ours, lambda _: (200, shown)) as server:
         answer = await show_invitation(parse_invitation(server.link(ours)))
         assert server.bodies == [{"token": TOKEN}]
@@ -54,6 +54,12 @@ async def test_an_invitation_says_for_whom_it_is_before_it_is_used(tmp_path: Pat
         with pytest.raises(CulvertError) as refused:
             await show_invitation(parse_invitation(server.link(ours)))
         assert refused.value.reason is Reason.INVITATION_INVALID
+        # Used before, perhaps by this computer, whose answer was lost.
+        shown |= {"expired": False, "used_at": "2026-03-01T08:00:00Z"}
+        with pytest.raises(CulvertError) as refused:
+            await show_invitation(parse_invitation(server.link(ours)))
+        assert refused.value.reason is Reason.INVITATION_INVALID
+        assert (await show_invitation(parse_invitation(server.link(ours)), repeats=True)).user == "alice"
     assert (answer.user, answer.user_display_name) == ("alice", "Alice Liddell")
     missing = refuses(CulvertError(Reason.NOT_FOUND, what="The page"))
     with enrolment_server(tmp_path, ours, missing) as server:

@@ -293,7 +293,7 @@ async def test_at_a_terminal_the_person_reads_whose_invitation_it_is_and_agrees(
     assert "Diese Einladung ist für Alice Liddell (alice), von 127.0.0.1." in declined.out
     assert "Die Einladung ist nicht benutzt." in declined.out
     assert (declined.code, "otpauth://" in declined.out) == (0, False)
-    assert "Not enrolled" in (await culvert(lab.daemon, ALICE, "status")).out
+    assert "culvert enroll 'LINK'" in (await culvert(lab.daemon, ALICE, "status")).out
     agreed = await at_a_terminal("yes", "000000", CODE)
     assert agreed.code == 0
     assert "The code is wrong" in agreed.out

@@ -81,6 +81,7 @@ _OF_REASON: Mapping[str, Mapping[str, str]] = {
     "DNS_UPDATE_FAILED": {"why": "SERVFAIL"},
     "DNS_UPDATE_REFUSED": {"why": "REFUSED"},
     "DNS_UPDATE_UNREACHABLE": {"why": "no answer within 5 s"},
+    "INVITATION_UNREADABLE": {"why": "the part after # is missing or cut"},
     "CRYPTO_HOST_IN_USE": {"host": "fra-crypto-1"},
     "DNS_WATCH_FAILED": {"why": "operation not permitted"},
     "GATEWAY_ELSEWHERE": {"owner": "controller-2"},

@@ -45,7 +45,7 @@ def make_page_link(page: str, controller: str, token: str, ca_sha256: bytes) -> 
 
 
 def parse_invitation(link: str) -> Invitation:
-    """Read either form. Raises CulvertError REQUEST_INVALID, whose text never contains the link."""
+    """Read either form. Raises CulvertError INVITATION_UNREADABLE, whose text never contains the link."""
     link = link.strip()
     if len(link) > LONGEST:
         raise _invalid(Phrase("it is too long"))
@@ -75,7 +75,7 @@ def _read_page(parts: SplitResult) -> tuple[str, str, str]:
         )
     found = _FRAGMENT.fullmatch(parts.fragment)
     if found is None:
-        raise _invalid(Phrase("the part after # is missing or cut: copy the whole link"))
+        raise _invalid(Phrase("the part after # is missing or cut"))
     return f"https://{found[3] or parts.netloc}", found[1], found[2]
 
 
@@ -108,6 +108,4 @@ def _endpoint(controller: str) -> tuple[str, int]:
 
 
 def _invalid(why: Phrase) -> CulvertError:
-    return CulvertError(
-        Reason.REQUEST_INVALID, why=Phrase("the invitation link cannot be read, {why}", why=why)
-    )
+    return CulvertError(Reason.INVITATION_UNREADABLE, why=why)

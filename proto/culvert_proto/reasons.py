@@ -26,6 +26,7 @@ class Reason(enum.IntEnum):
     CERTIFICATE_UNKNOWN = error_pb2.REASON_CERTIFICATE_UNKNOWN
     DEVICE_REVOKED = error_pb2.REASON_DEVICE_REVOKED
     INVITATION_INVALID = error_pb2.REASON_INVITATION_INVALID
+    INVITATION_UNREADABLE = error_pb2.REASON_INVITATION_UNREADABLE
     CSR_INVALID = error_pb2.REASON_CSR_INVALID
     CODE_NEEDED = error_pb2.REASON_CODE_NEEDED
     CODE_EXPIRED = error_pb2.REASON_CODE_EXPIRED
@@ -216,6 +217,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Ask your administrator for a new invitation.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
+    ),
+    Reason.INVITATION_UNREADABLE: Entry(
+        "The invitation link cannot be read: {why}.",
+        "Copy the whole link from the invitation again. In a terminal, put it in quotation marks.",
+        _G.INVALID_ARGUMENT,
+        _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.CSR_INVALID: Entry(
         "The certificate request is not acceptable: {why}.",

@@ -49,13 +49,13 @@ def test_a_made_link_is_read_again() -> None:
         (PAGE.replace("/enroll", "/x/../enroll"), "controller's page"),
         (PAGE.replace("/enroll#", "/enroll?token=SECRET#"), "controller's page"),
         (f"https://filter.example/?url={PAGE.replace('#', '%23')}", "controller's page"),
-        (PAGE.partition("#")[0], "copy the whole link"),
-        (PAGE[:-1], "copy the whole link"),
-        (f"{PAGE}.", "copy the whole link"),
+        (PAGE.partition("#")[0], "missing or cut"),
+        (PAGE[:-1], "missing or cut"),
+        (f"{PAGE}.", "missing or cut"),
         (f"{PAGE}.evil@vpn.corp.example", "not an https URL"),
         (f"{PAGE}.vpn.corp.example/x", "not an https URL"),
         (f"{PAGE}.vpn.corp.example:x", "not a URL"),
-        (PAGE.replace("SECRET", "SEC%0ARET"), "copy the whole link"),
+        (PAGE.replace("SECRET", "SEC%0ARET"), "missing or cut"),
         (PAGE.replace("https://vpn", "https://SECRET@vpn"), "not an https URL"),
         (PAGE.replace("vpn.corp.example", ""), "not an https URL"),
         (PAGE.replace(":8443", ":x"), "not a URL"),
@@ -77,7 +77,7 @@ def test_a_made_link_is_read_again() -> None:
 def test_another_link_is_refused_with_a_reason_and_not_repeated(link: str, why: str) -> None:
     with pytest.raises(CulvertError, match=why) as refused:
         parse_invitation(link)
-    assert refused.value.reason is Reason.REQUEST_INVALID
+    assert refused.value.reason is Reason.INVITATION_UNREADABLE
     assert "SECRET" not in str(refused.value)
 
 
@@ -92,4 +92,4 @@ def test_any_text_is_an_invitation_or_a_refusal(link: str) -> None:
     try:
         parse_invitation(link)
     except CulvertError as error:
-        assert error.reason is Reason.REQUEST_INVALID  # noqa: PT017 (any other exception fails the test)
+        assert error.reason is Reason.INVITATION_UNREADABLE  # noqa: PT017 (any other exception fails the test)

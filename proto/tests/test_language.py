@@ -91,9 +91,9 @@ def test_a_denial_from_afar_is_said_in_german() -> None:
         ),
         (Reason.LOCAL_PERMISSION, {"what": Phrase("enter a code")}, "einen Code eingeben"),
         (
-            Reason.REQUEST_INVALID,
-            {"why": Phrase("the invitation link cannot be read, {why}", why=Phrase("it is too long"))},
-            ", er ist zu lang",
+            Reason.INVITATION_UNREADABLE,
+            {"why": Phrase("it is too long")},
+            "nicht lesbar: er ist zu lang.",
         ),
         (Reason.CLOSED_BY_ADMIN, {"why": Phrase("a newer {what}", what="word")}, "a newer word"),
     ],

@@ -226,7 +226,7 @@ def why(
             else last_opening(status_of(context), failure.fields["name"])
         )
         if opened is not None:
-            say_chart(opened, time.time())
+            say_chart(opened, time.time(), failure.message)
         raise
     found = status_of(context)
     if json:
@@ -452,12 +452,14 @@ def _submit(context: typer.Context, digits: str | None, organisation: str, json:
     if json:
         say_json(answer)
         return
-    told = _("The code is right: tunnels of {organisation} can be opened.")
-    right = (
-        told.format(organisation=organisation)
-        if organisation
-        else _("The code is right: tunnels can be opened.")
-    )
+    mine = [it for it in status_of(context).resources if it.organisation == organisation or not organisation]
+    if not mine:
+        right = _("The code is right, but you may open nothing yet: ask your administrator for access.")
+    elif organisation:
+        told = _("The code is right: tunnels of {organisation} can be opened.")
+        right = told.format(organisation=organisation)
+    else:
+        right = _("The code is right: tunnels can be opened.")
     words.out.print(right, markup=False)
     if answer.HasField("recovery_codes_left"):
         words.say_recovery_codes(answer.recovery_codes_left)

@@ -21,8 +21,8 @@ _COLOURS = {
 _LONGEST, _SHORTEST = 32, 6
 
 
-def say_chart(opening: Opening, now: float) -> None:
-    """`now`: Unix seconds."""
+def say_chart(opening: Opening, now: float, follows: str = "") -> None:
+    """`now`: Unix seconds. `follows`: a sentence that is printed afterwards, and thus not here."""
     name, at = make_readable(opening.fqdn), clock(opening.at, now, seconds=True)
     if opening.total is None:
         head = _("{name}, {time}").format(name=name, time=at)
@@ -37,7 +37,8 @@ def say_chart(opening: Opening, now: float) -> None:
         bar = _bar(part, longest, room) if room >= _SHORTEST else ""
         line = f"  {set_cell_size(part.name, names)}  {set_cell_size(part.text, texts)}  {bar}".rstrip()
         out.print(line, style=_COLOURS[part.verdict], markup=False)
-    out.print(opening.conclusion, markup=False)
+    if opening.conclusion != follows:
+        out.print(opening.conclusion, markup=False)
 
 
 def _bar(part: Part, longest: float, room: int) -> str:

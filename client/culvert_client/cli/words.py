@@ -112,6 +112,8 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.state == local_pb2.STATE_OFFLINE and status.last_error.reason not in _UNREACHED:
         text = _("Not connected to the controller")
     out.print(f"● {text}", style=colour)
+    if status.state == local_pb2.STATE_NOT_ENROLLED:
+        out.print(_("Next, with the link of your invitation: culvert enroll 'LINK'"))
     if status.paused_until:
         told = _("Until {time} no tunnel is opened. Before that: culvert resume")
         out.print(told.format(time=clock(status.paused_until, time.time())))
@@ -122,7 +124,7 @@ def _say_one(status: local_pb2.Status) -> None:
         out.print(_("Another user enrolled this computer. Only that user and root see more."))
     if status.controller:
         out.print(_("Controller {name}").format(name=status.controller), markup=False)
-    if status.datapath:
+    if status.datapath and status.state != local_pb2.STATE_NOT_ENROLLED:
         told = _("Packets go through {way}")
         out.print(told.format(way=name_datapath(status.datapath)), markup=False)
     near = [f"{it.name} {trip}" for it in status.gateways if (trip := round_trip(it))]
@@ -259,9 +261,10 @@ def say_recovery_codes(left: int) -> None:
 def _say_opening(opening: Opening) -> None:
     """The times that were measured, and what they mean; the reason of a failure follows as the last error."""
     times = " · ".join(f"{it.name} {it.text}" for it in opening.parts if it.verdict is not HopVerdict.UNKNOWN)
-    told = _("Last opened {name}: {times}")
+    failed = opening.total is None
+    told = _("Last asked for {name}: {times}") if failed else _("Last opened {name}: {times}")
     out.print(told.format(name=make_readable(opening.fqdn), times=times), markup=False, hang=2)
-    if opening.total is not None:
+    if not failed:
         out.print(f"  {opening.conclusion}", markup=False)
 
 

@@ -40,8 +40,13 @@ class Enrolment:
         )
 
 
-async def show_invitation(invitation: Invitation, reach: Reach = str) -> local_pb2.ShowInvitationResponse:
-    """Ask whom the invitation is for, which does not use it up. Raises CulvertError."""
+async def show_invitation(
+    invitation: Invitation, reach: Reach = str, *, repeats: bool = False
+) -> local_pb2.ShowInvitationResponse:
+    """Ask whom the invitation is for, which does not use it up. Raises CulvertError.
+
+    `repeats`: this computer has used it before, perhaps without an answer, and may use it again.
+    """
     try:
         answer, _ = await _ask(invitation, reach, _INVITATION_PATH, {})
     except CulvertError as error:
@@ -49,7 +54,7 @@ async def show_invitation(invitation: Invitation, reach: Reach = str) -> local_p
             raise
         # An older controller.
         return local_pb2.ShowInvitationResponse()
-    if answer.get("expired"):
+    if answer.get("expired") or (answer.get("used_at") is not None and not repeats):
         raise CulvertError(Reason.INVITATION_INVALID)
     names = (answer.get(name) for name in ("user", "user_display_name"))
     user, display_name = (it if isinstance(it, str) else "" for it in names)

@@ -185,7 +185,8 @@ class LocalApi:
     async def show_invitation(self, link: str, uid: int) -> local_pb2.ShowInvitationResponse:
         self._check_may_enrol(uid)
         invitation = parse_invitation(link)
-        shown = await show_invitation(invitation, self._shared.nat64.reach)
+        repeats = self._enrolments.find_key(invitation.token) is not None
+        shown = await show_invitation(invitation, self._shared.nat64.reach, repeats=repeats)
         of = self._find_invited(invitation, uid)
         if of is not None and of.connection.identity is not None:
             shown.replaces = of.connection.identity.user

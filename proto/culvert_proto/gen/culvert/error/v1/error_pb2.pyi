@@ -205,6 +205,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_PROOF_WRONG: _Reason.ValueType  # 283
     """A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
     REASON_CRYPTO_HOST_IN_USE: _Reason.ValueType  # 284
+    REASON_INVITATION_UNREADABLE: _Reason.ValueType  # 285
+    """The text that was given is no invitation link; REASON_INVITATION_INVALID: it is one, and the controller refuses it."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -389,6 +391,8 @@ REASON_CODE_EXPIRED: Reason.ValueType  # 282
 REASON_PROOF_WRONG: Reason.ValueType  # 283
 """A signed-in administrator confirms an act: REASON_SIGN_IN_WRONG is about a sign-in, with a name."""
 REASON_CRYPTO_HOST_IN_USE: Reason.ValueType  # 284
+REASON_INVITATION_UNREADABLE: Reason.ValueType  # 285
+"""The text that was given is no invitation link; REASON_INVITATION_INVALID: it is one, and the controller refuses it."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
