@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
-from urllib.parse import quote
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import make_readable
 from culvert_proto.language import LANGUAGES, SOURCE, Words, speaking
+from culvert_proto.screens.owner import mail_to, owner_of
 from culvert_proto.shown_text import make_all_plain
 
 CODE_PATH = "/.culvert/code"
@@ -32,7 +32,6 @@ DENIALS = NEEDS_CODE | {
 _OFFER = re.compile(
     r"(?P<language>[a-z]{1,8})(-[a-z0-9-]+)?([ \t]*;[ \t]*q=(?P<weight>[01](\.[0-9]{0,3})?))?", re.IGNORECASE
 )
-_E_MAIL = re.compile(r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,12 @@ def _render(denial: Denial, language: str) -> str:
     error = _say_again(denial.error)
     name = make_readable(denial.fqdn)
     asks = error.reason in NEEDS_CODE and bool(denial.token)
-    owner = str(error.fields.get("owner", ""))
     again = f'<a class="button" href="{escape(denial.target)}">{escape(_("Try again"))}</a>'
     ask = ""
-    if _E_MAIL.fullmatch(owner):
-        subject = quote(_("Access to {name}").format(name=name))
+    if owner := owner_of(error):
+        link = mail_to(owner, _("Access to {name}").format(name=name))
         told = escape(_("Ask {owner}").format(owner=owner))
-        ask = f'<a class="button primary" href="mailto:{escape(quote(owner, safe="@"))}?subject={subject}">{told}</a>'
+        ask = f'<a class="button primary" href="{escape(link)}">{told}</a>'
     remedy = (
         _("Type the six digits that your authenticator shows, or a recovery code.") if asks else error.remedy
     )

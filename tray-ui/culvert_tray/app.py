@@ -24,6 +24,7 @@ from typing import NoReturn
 from culvert_proto import CulvertError, local_pb2
 from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
+from culvert_proto.screens.owner import mail_to
 from PyQt6.QtCore import (
     QMessageLogContext,
     QObject,
@@ -300,6 +301,8 @@ class Tray(QObject):
                 self._daemon.open_tunnel(fqdn, self._on_opened)
             case commands.ShowReason(page):
                 QDesktopServices.openUrl(QUrl(page))
+            case commands.WriteMail(address, subject):
+                QDesktopServices.openUrl(QUrl(mail_to(address, subject)))
             case commands.CopyText(text):
                 copy_text(text)
             case commands.ShowDetails(tunnel_id, organisation):

@@ -35,6 +35,14 @@ class ShowReason:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteMail:
+    """Open the person's mail program with an empty mail."""
+
+    address: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class CopyText:
     text: str
 
@@ -153,7 +161,7 @@ class Quit:
 
 
 Command = (
-    OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | TimeHops | SelectGateway | EnterCode | AnswerClaims
-    | Enrol | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | SetAutostart | SetLanguage
-    | RunDiagnostics | SaveReport | ShowDocumentation | Quit
+    OpenPage | ShowReason | WriteMail | CopyText | ShowDetails | CloseTunnel | TimeHops | SelectGateway | EnterCode
+    | AnswerClaims | Enrol | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | SetAutostart
+    | SetLanguage | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

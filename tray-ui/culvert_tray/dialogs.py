@@ -106,9 +106,12 @@ class CodeValidator(QRegularExpressionValidator):
 
 
 class CodeForm(QWidget):
-    """A field for a code, with a submit button. Calls `taken` once the controller has accepted the code."""
+    """A field for a code, with a submit button. Calls `taken` once the controller has accepted the code.
 
-    def __init__(self, daemon: Daemon, taken: CodeTaken, organisation: str) -> None:
+    `first`: of a new authenticator, which a recovery code would leave unused.
+    """
+
+    def __init__(self, daemon: Daemon, taken: CodeTaken, organisation: str, *, first: bool = False) -> None:
         super().__init__()
         self._organisation = organisation
         self._daemon = daemon
@@ -118,7 +121,11 @@ class CodeForm(QWidget):
         self.field.setPlaceholderText("123456")
         self.field.setAccessibleName(tr("Code"))
         set_role(self.field, "code")
-        wanted = tr("&Six digits from your authenticator, or a recovery code")
+        wanted = (
+            tr("The &six digits that your authenticator shows now")
+            if first
+            else tr("&Six digits from your authenticator, or a recovery code")
+        )
         label = QLabel(with_organisation(wanted, organisation.replace("&", "&&")))
         label.setWordWrap(True)
         label.setBuddy(self.field)

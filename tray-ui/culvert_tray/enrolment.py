@@ -65,7 +65,7 @@ class EnrolDialog(QDialog):
         self.setMinimumWidth(_WIDTH)
         self._steps = text_label("", "note", selectable=False)
         self._steps.setTextFormat(Qt.TextFormat.RichText)
-        self._invitation = _InvitationPage(self._ask_for_whom, self._ask)
+        self._invitation = _InvitationPage(self._ask_for_whom, self._ask, self.reject)
         self._ready = _ReadyPage(dispatch, self.accept)
         self._pages = QStackedWidget()
         self._pages.addWidget(self._invitation)
@@ -111,7 +111,7 @@ class EnrolDialog(QDialog):
             return
         self._invitation.forget()
         self._organisation = answer.organisation
-        form = CodeForm(self._daemon, self._on_taken, answer.organisation)
+        form = CodeForm(self._daemon, self._on_taken, answer.organisation, first=bool(answer.totp_uri))
         self._go_to(_authenticator_page(answer, form))
         form.set_default()
 
@@ -135,7 +135,9 @@ class EnrolDialog(QDialog):
 class _InvitationPage(QWidget):
     """The invitation, and for whom it is before it is used. `show`: given the link; `enrol`: the link and a name."""
 
-    def __init__(self, show: Callable[[str], None], enrol: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, show: Callable[[str], None], enrol: Callable[[str, str], None], cancel: Callable[[], None]
+    ) -> None:
         super().__init__()
         self._show, self._enrol = show, enrol
         self._whose: local_pb2.ShowInvitationResponse | None = None
@@ -162,7 +164,15 @@ class _InvitationPage(QWidget):
         layout.addLayout(self._said)
         layout.addWidget(self._problem)
         layout.addSpacing(8)
-        layout.addWidget(self._next, 0, Qt.AlignmentFlag.AlignRight)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addStretch()
+        leaves = button(tr("Cancel"), cancel)
+        leaves.setAutoDefault(False)
+        buttons.addWidget(leaves)
+        buttons.addWidget(self._next)
+        layout.addLayout(buttons)
+        self.setTabOrder(self._next, leaves)
         connect(self._link.textChanged, self._on_link)
         connect(self._name.textChanged, self._check)
 

@@ -25,6 +25,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
 from culvert_proto.phrases import duration
 from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
+from culvert_proto.screens.owner import owner_of
 from culvert_proto.screens.units import clock, round_trip
 
 from culvert_tray.commands import (
@@ -47,6 +48,7 @@ from culvert_tray.commands import (
     ShowDocumentation,
     ShowWindow,
     StartDaemon,
+    WriteMail,
 )
 from culvert_tray.details import heard
 from culvert_tray.icon import IconKind, icon_kind
@@ -324,6 +326,9 @@ def _cure(error: CulvertError, organisation: str) -> Action | None:
             return Action(tr("Resume now"), Resume())
         case reason if error.shell or reason in _FOR_ADMINISTRATORS:
             return copy_for_administrator(error.message, error.remedy, error.shell)
+        case _ if owner := owner_of(error):
+            subject = tr("Access to {name}", name=make_readable(str(error.fields.get("name", ""))))
+            return Action(tr("Ask {owner}", owner=owner), WriteMail(owner, subject))
         case _:
             return None
 

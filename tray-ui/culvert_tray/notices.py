@@ -18,7 +18,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.organisations import split_status
 
-from culvert_tray.commands import AnswerClaims, Command, CopyText, EnterCode, Page, ShowWindow
+from culvert_tray.commands import AnswerClaims, Command, CopyText, EnterCode, Page, ShowWindow, WriteMail
 from culvert_tray.menu import Action, copy_for_administrator, trouble
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
@@ -223,8 +223,8 @@ def note_refusal(memory: Memory, error: CulvertError, now: float) -> Memory:
 
 def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
     told = trouble(error, organisation)
-    # The text is copied in the window, which says what the button does.
-    acts = told.cure is not None and not isinstance(told.cure.command, CopyText)
+    # A text is copied, or a mail begun, in the window, which says what the button does.
+    acts = told.cure is not None and not isinstance(told.cure.command, CopyText | WriteMail)
     return Notice(
         with_organisation(told.text, organisation),
         told.remedy,

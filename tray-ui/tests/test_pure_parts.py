@@ -25,6 +25,7 @@ from culvert_tray.commands import (
     ShowDetails,
     ShowWindow,
     StartDaemon,
+    WriteMail,
 )
 from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details
@@ -179,8 +180,9 @@ def test_offline_says_that_tunnels_stay() -> None:
 def test_a_denial_is_shown_with_its_remedy() -> None:
     shown = menu(statuses.denied(), NOW)
     assert _heading(shown) == "git.corp.example was denied"
+    asks = Action("Ask bob@corp.example", WriteMail("bob@corp.example", "Access to git.corp.example"))
     assert shown[2] == Trouble(
-        "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it."
+        "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it.", cure=asks
     )
     assert [it.text for it in fold(shown) if isinstance(it, Label)][1:] == [
         "⚠ No policy lets alice reach git.corp.example.",
@@ -610,6 +612,7 @@ def test_a_denial_is_notified_again_only_after_it_ended() -> None:
         warning=True,
         kind=NoticeKind.DENIED,
         cause=Refused(("NO_POLICY", "name git.corp.example", "owner bob@corp.example", "user alice")),
+        cure=Action("Ask bob@corp.example", WriteMail("bob@corp.example", "Access to git.corp.example")),
     )
 
 

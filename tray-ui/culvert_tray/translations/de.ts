@@ -123,6 +123,22 @@
         <translation>Code</translation>
     </message>
     <message>
+        <source>The &amp;six digits that your authenticator shows now</source>
+        <translation>Die &amp;sechs Ziffern, die die Authenticator-App jetzt zeigt</translation>
+    </message>
+    <message>
+        <source>Access to {name}</source>
+        <translation>Zugriff auf {name}</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Ask {owner}</source>
+        <translation>{owner} fragen</translation>
+    </message>
+    <message>
         <source>&amp;Six digits from your authenticator, or a recovery code</source>
         <translation>&amp;Sechs Ziffern aus der Authenticator-App oder ein Wiederherstellungscode</translation>
     </message>
