@@ -26,7 +26,7 @@ const english = {
   copied: "Copied",
   enrolled: (device: string) => `${device} is enrolled`,
   enrolledAbout:
-    "Culvert now shows a QR code. Scan it with an authenticator app on your phone, and type the code from the app. Then open an internal name in the browser: the tray lists those that you may open.",
+    "If Culvert shows a QR code, scan it with an authenticator app on your phone, and type the code from the app. The internal names that you may open are in Culvert's window.",
   usedTitle: "This invitation was already used",
   used: (time: string, device: string | null, inviter: string | null) =>
     `It enrolled ${device ?? "a computer"} on ${time}. For another computer, ask ${inviter ?? "your administrator"} for a new invitation.`,
@@ -74,7 +74,7 @@ const german: Texts = {
   copied: "Kopiert",
   enrolled: (device) => `${device} ist registriert`,
   enrolledAbout:
-    "Culvert zeigt jetzt einen QR-Code. Diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben. Danach einen internen Namen im Browser öffnen: das Tray führt die erlaubten auf.",
+    "Falls Culvert einen QR-Code zeigt, diesen mit einer Authenticator-App auf dem Telefon scannen und den Code der App eingeben. Die freigegebenen internen Namen stehen im Fenster von Culvert.",
   usedTitle: "Diese Einladung ist schon verwendet",
   used: (time, device, inviter) =>
     `Sie hat am ${time} ${device === null ? "einen Computer" : `den Computer ${device}`} registriert. Für einen weiteren Computer eine neue Einladung bei ${inviter ?? "der Administration"} anfordern.`,
