@@ -17,7 +17,7 @@ import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, NEW, resourceOf, VALIDATE } from "./form";
 import { previewResource } from "./queries";
 import { AnchorLink, ButtonLink } from "../shared/links";
-import { suggestedName, useSuggestion } from "../shared/suggestion";
+import { hostOf, suggestedName, useSuggestion } from "../shared/suggestion";
 import { useUnsaved } from "../shared/useUnsaved";
 
 /** The first submission previews the resource, the second creates it. */
@@ -62,7 +62,7 @@ export function ResourceCreatePage() {
       <PageHead title={t`Add a resource`} />
       <form onSubmit={form.onSubmit(() => (preview.data ? create.mutate() : preview.mutate()))}>
         <Stack gap="lg">
-          <ResourceFields form={form} isNew onFqdn={(fqdn) => suggest(suggestedName(fqdn))} />
+          <ResourceFields form={form} isNew onFqdn={(fqdn) => suggest(suggestedName(hostOf(fqdn)))} />
           {failed && byField(problemOf(failed), fieldsOf(form.values)).rest && <ProblemNote error={failed} />}
           {preview.data && (
             <EffectBox>

@@ -23,6 +23,7 @@ import { AnchorLink } from "../shared/links";
 import { NamesField } from "../shared/NamesField";
 import { REKEY_FIELDS } from "../shared/rekey";
 import { RekeyFields } from "../shared/RekeyFields";
+import { hostOf } from "../shared/suggestion";
 import { both } from "../shared/words";
 import { completed, isOutside, WEIGHT, zoneNames, type ResourceForm } from "./form";
 import { TargetRows } from "./TargetRows";
@@ -55,6 +56,7 @@ export function ResourceFields({
   // The gateways whose settings refuse an address.
   const refusing = form.values.gateways.filter((name) => refused.includes(name));
   const isRefused = fqdn.error !== undefined && fqdn.error !== null;
+  const typed = hostOf(form.values.fqdn);
   return (
     <Stack gap="lg">
       <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
@@ -70,7 +72,7 @@ export function ResourceFields({
           {...(isRefused &&
             zones !== undefined &&
             !hasNextPage &&
-            isOutside(form.values.fqdn, zones) && { error: <Outside name={form.values.fqdn} /> })}
+            isOutside(typed, zones) && { error: <Outside name={typed} /> })}
           onChange={(event) => {
             fqdn.onChange(event);
             onFqdn?.(event.currentTarget.value);

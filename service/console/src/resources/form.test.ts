@@ -40,6 +40,22 @@ test("a name of one part gets the only zone appended", () => {
   for (const zones of [[], [dev, corp]]) expect(completed("wiki", zones)).toBe("wiki");
 });
 
+test("a pasted URL becomes its host name", () => {
+  for (const url of [
+    "https://hr.corp.example/",
+    " http://hr.corp.example:8080/a:b?c#d ",
+    "https://eve@hr.corp.example",
+    "hr.corp.example:443",
+    "hr.corp.example/start",
+  ]) {
+    expect(completed(url, [])).toBe("hr.corp.example");
+    expect(resourceOf({ ...NEW, fqdn: url }).fqdn).toBe("hr.corp.example");
+  }
+  expect(completed("https://bücher/", [{ display_name: "corp.example" }])).toBe("bücher.corp.example");
+  for (const other of ["*.dev.corp.example", "hr corp.example", "https://", "a://b://c"])
+    expect(completed(other, [])).toBe(other);
+});
+
 test("an unchanged form makes the same resource", () => {
   const { created_at, display_name } = WIKI;
   expect({ ...resourceOf(formOf(WIKI), WIKI), created_at, display_name }).toEqual(WIKI);

@@ -2,6 +2,7 @@
 import { t } from "@lingui/core/macro";
 import type { Managed } from "../dns/queries";
 import { NEW_REKEY, REKEY_FIELDS, type RekeyForm } from "../shared/rekey";
+import { hostOf } from "../shared/suggestion";
 import type { Resource, ResourceIn } from "./queries";
 import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
 
@@ -49,11 +50,11 @@ export function isOutside(fqdn: string, zones: readonly Pick<Managed, "name" | "
   return name.includes(".") && !spellings.some((zone) => name === zone || name.endsWith(`.${zone}`));
 }
 
-/** A name of one part with the zone appended, if there is only one; any other name as it is. */
+/** A URL's host name; of one part, with the zone appended if there is only one. Any other name as it is. */
 export function completed(fqdn: string, zones: readonly Pick<Managed, "display_name">[]): string {
-  const name = fqdn.trim();
+  const name = hostOf(fqdn);
   const [zone] = zones;
-  return zones.length === 1 && zone && /^[^\s.*]+$/.test(name) ? `${name}.${zone.display_name}` : fqdn;
+  return zones.length === 1 && zone && /^[^\s.*]+$/.test(name) ? `${name}.${zone.display_name}` : name;
 }
 
 /** Checks that need no controller. */
@@ -87,7 +88,7 @@ export function resourceOf({ weighted, ...form }: ResourceForm, before?: Resourc
   return {
     ...form,
     name: form.name.trim(),
-    fqdn: form.fqdn === before?.display_name ? before.fqdn : form.fqdn.trim(),
+    fqdn: form.fqdn === before?.display_name ? before.fqdn : hostOf(form.fqdn).trim(),
     owner: form.owner.trim(),
     targets: form.targets.map(targetOf),
     suite: form.suite === "" ? null : (form.suite as NonNullable<ResourceIn["suite"]>),

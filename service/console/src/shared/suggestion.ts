@@ -3,6 +3,12 @@ import { useRef } from "react";
 
 import { DNS_LABEL_MAX } from "../api/contract";
 
+/** The host name of a pasted URL, or of a name with a port or a path; any other text as it is. */
+export function hostOf(typed: string): string {
+  const url = /^(?:[a-z][a-z0-9+.-]*:\/\/)?(?:[^\s/?#@]*@)?([^\s/?#@:]+)(?::\d+)?(?:[/?#].*)?$/i;
+  return url.exec(typed.trim())?.[1] ?? typed;
+}
+
 /** A short name made of a full name's first label. */
 export function suggestedName(fqdn: string): string {
   return spelled(fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "", /[^a-z0-9-]/g);
