@@ -29,6 +29,8 @@ _PYTHON = re.compile(r"[Ii]nput|String|Value|[\^\\]|validation|Octet|Expected|tu
     [
         (Target, {"prefix": "10.20.0.300"}, "prefix", "must be an address or a prefix such as"),
         (Target, {"prefix": "10.20.0.1/16"}, "prefix", "must begin with the network's first address"),
+        (Target, {"prefix": "10.20.0.10:443"}, "prefix", "such as 192.0.2.7 or 192.0.2.0/24; protocol"),
+        (Target, {"prefix": "http://10.20.0.10:80/x"}, "prefix", "and ports have their own fields"),
         (Target, {"prefix": "2001:db8::1/32"}, "prefix", "must begin with the network's first address"),
         (Target, {"prefix": "::g"}, "prefix", "such as 2001:db8::7 or 2001:db8::/64"),
         (Target, {"prefix": "10.20.0.1", "protocol": "sctp"}, "protocol", "must be one of 'any', "),

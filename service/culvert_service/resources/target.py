@@ -15,6 +15,8 @@ from culvert_service.gateways.selector import ALL_PORTS, Selector
 from culvert_service.rest.faults import PartError
 
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
+# As of a URL: an IPv6 address has more than one colon.
+_WITH_PORT = re.compile(r"\w+://.*|[^\s:/]+:\d+(/.*)?", re.ASCII)
 _NUMBERS = {"tcp": Protocol.TCP, "udp": Protocol.UDP, "icmp": Protocol.ICMP}
 _WITH_PORTS = ("tcp", "udp")
 
@@ -36,6 +38,17 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int) else value
 
 
+def _without_port(value: object) -> object:
+    if isinstance(value, str) and _WITH_PORT.fullmatch(value):
+        raise ValueError(
+            Phrase(
+                "must be only an address or a prefix, such as 192.0.2.7 or 192.0.2.0/24; "
+                "protocol (TCP or UDP) and ports have their own fields"
+            )
+        )
+    return value
+
+
 Ports = Annotated[str, BeforeValidator(_text), AfterValidator(_ports)]
 
 
@@ -44,7 +57,7 @@ class Target(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    prefix: AnyPrefix
+    prefix: Annotated[AnyPrefix, BeforeValidator(_without_port)]
     # With an IPv6 prefix, `icmp` means ICMPv6.
     protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
     # Each a port, or a range such as "8000-8100".
