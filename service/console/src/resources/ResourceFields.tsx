@@ -123,9 +123,19 @@ export function ResourceFields({
       <MultiSelect
         label={t`Gateways`}
         description={
-          form.values.weighted && form.values.gateways.length > 1
-            ? t`Their weights decide`
-            : t`The first gateway that is online is used`
+          gateways?.size === 0 ? (
+            <Trans>
+              No gateway yet:{" "}
+              <AnchorLink to="/gateways/join" target="_blank" inherit underline="always">
+                add a gateway
+              </AnchorLink>{" "}
+              first.
+            </Trans>
+          ) : form.values.weighted && form.values.gateways.length > 1 ? (
+            t`Their weights decide`
+          ) : (
+            t`The first gateway that is online is used`
+          )
         }
         placeholder={form.values.gateways.length > 0 ? "" : t`At least one`}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
