@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.operation.commands import init
 from playwright.async_api import Browser, Route, expect
 from pyotp.totp import TOTP
@@ -108,9 +109,8 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await expect(name).to_have_value("git.corp.example")
         await expect(page.get_by_label("Short name")).to_have_value("git")
         await page.get_by_label("Address or prefix 1").fill("10.20.0.300")
-        await page.get_by_role("combobox", name="Gateways").or_(page.get_by_label("Gateways")).first.click()
-        await page.get_by_role("option", name="gw-berlin").click()
-        await page.keyboard.press("Escape")
+        # The only gateway is chosen already.
+        await expect(page.locator("form").get_by_text("gw-berlin", exact=True)).to_be_visible()
         await page.get_by_label("Owner").fill("bob@corp.example")
         await page.get_by_role("button", name="Preview").click()
         await expect(page.get_by_text("Must be an address or a prefix such as")).to_be_visible()
@@ -177,6 +177,33 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await expect(page.get_by_text("wiki.corp.example is deleted, 1 tunnel closed")).to_be_visible()
         await expect(page.get_by_role("link", name="git.corp.example")).to_be_visible()
         await expect(page.get_by_role("link", name="wiki.corp.example")).to_have_count(0)
+
+
+async def test_a_resource_before_the_first_gateway(world: World, running: Browser) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("resources/new")
+        await shown.sign_in(olga)
+        name = page.get_by_label("Name that people open")
+        await name.fill("https://hr.corp.example:8443/start?now")
+        await expect(page.get_by_label("Short name")).to_have_value("hr")
+        await page.get_by_label("Address or prefix 1").fill("10.20.0.10:443")
+        await expect(name).to_have_value("hr.corp.example")
+        await shown.picture("resource-no-gateway")
+        async with page.context.expect_page() as opened:
+            await page.get_by_role("link", name="add a gateway").click()
+        tab = await opened.value
+        await expect(tab.get_by_role("form", name="Gateway")).to_be_visible()
+        await tab.close()
+        await world.add_gateway("gw-berlin", free_port())
+        # A single gateway is chosen by itself.
+        await expect(page.locator("form").get_by_text("gw-berlin", exact=True)).to_be_visible()
+        await expect(page.get_by_role("link", name="add a gateway")).to_have_count(0)
+        await expect(name).to_have_value("hr.corp.example")
+        await page.get_by_label("Owner").fill("bob@corp.example")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_text("protocol (TCP or UDP) and ports have their own fields")).to_be_visible()
+        await shown.picture("resource-address-with-port")
 
 
 async def test_a_list_is_searched_by_the_controller_and_the_url_has_the_search(

@@ -9,6 +9,7 @@ import { useEffect, useRef } from "react";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
+import { useGateways } from "../live/live";
 import { EffectBox } from "../shared/Effect";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
@@ -31,6 +32,18 @@ export function ResourceCreatePage() {
     // The preview was of other values.
     onValuesChange: () => preview.reset(),
   });
+  const { rows } = useGateways();
+  const [only, ...others] = rows?.keys() ?? [];
+  const single = others.length === 0 ? only : undefined;
+  const isChosen = useRef(false);
+  useEffect(() => {
+    if (single === undefined || isChosen.current) return;
+    // Once: a person may take it out.
+    isChosen.current = true;
+    // The form is as unchanged as before.
+    form.setInitialValues({ ...form.getInitialValues(), gateways: [single] });
+    form.setFieldValue("gateways", [single]);
+  }, [form, single]);
   const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
   const onError = (error: Error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);
   const preview = useMutation({
