@@ -61,7 +61,7 @@ export function TargetRows({
             <TextInput
               {...(at === 0 && { label: t`Ports` })}
               aria-label={t`Ports ${at + 1}` + of}
-              placeholder={t`All ports; or 443, 8000-8100`}
+              placeholder={t`All, or 443, 8000-8100`}
               flex={1}
               miw={160}
               {...form.getInputProps(`${path}.${at}.ports`)}
