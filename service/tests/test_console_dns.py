@@ -35,16 +35,17 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         page = shown.page
         await shown.open("dns")
         await shown.sign_in(olga)
-        await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()
-        await page.get_by_role("button", name="Add a zone").click()
+        await expect(page.get_by_role("heading", name="No name server yet for corp.example")).to_be_visible()
+        await shown.picture("dns-no-server")
+        await page.get_by_role("button", name="Add the name server").click()
         dialog = page.get_by_role("dialog", name="Add a zone")
-        for label, value in {
-            "Zone": "corp.example",
-            "Name server": "-",
-            "TSIG key": "k",
-        }.items():
-            await dialog.get_by_role("textbox", name=label, exact=True).fill(value)
+        # A managed zone is there to begin with.
+        await expect(dialog.get_by_role("textbox", name="Zone", exact=True)).to_have_value("corp.example")
         await expect(dialog.get_by_role("textbox", name="Short name")).to_have_value("corp")
+        server = dialog.get_by_role("textbox", name="Name server", exact=True)
+        await expect(server).to_be_focused()
+        await server.fill("-")
+        await dialog.get_by_role("textbox", name="TSIG key", exact=True).fill("k")
         seldom = dialog.get_by_role("button", name="Port, time to live, view and instance")
         instance = dialog.get_by_role("textbox", name="Instance")
         await seldom.click()
@@ -177,7 +178,7 @@ async def test_a_zone_is_changed_and_deleted_beside_a_resource_that_it_publishes
         await dialog.get_by_role("checkbox", name="The name server is gone").check()
         await shown.picture("dns-zone-delete")
         await dialog.get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()
+        await expect(page.get_by_role("heading", name="No name server yet for corp.example")).to_be_visible()
 
 
 async def test_managed_zones_are_sorted_by_what_is_shown(world: World, running: Browser) -> None:

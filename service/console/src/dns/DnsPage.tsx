@@ -3,7 +3,7 @@ import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPlus, IconSearchOff, IconSitemap } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { api } from "../api/client";
@@ -24,6 +24,7 @@ import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { ZoneActs } from "./ZoneActs";
 import { ManagedZones } from "./ManagedZones";
+import { managedZonesQuery } from "./queries";
 import { chosen, COLOURS, recordWords, STATES, STATE_NAMES, type RecordOrder } from "./records";
 import { RecordValues } from "./RecordValues";
 
@@ -38,13 +39,16 @@ export function DnsPage() {
   const navigate = useNavigate({ from: "/dns" });
   const { rows } = useDns();
   const mayWrite = useMayWrite("dns");
-  if (rows === null) return <Loading forWhat={t`zones`} />;
+  const managed = useInfiniteQuery(managedZonesQuery);
+  if (rows === null || managed.isPending) return <Loading forWhat={t`zones`} />;
   const { zones, records } = chosen(rows, filter);
+  // A managed zone; without a zone of a name server, none is published.
+  const unserved = managed.data?.pages[0]?.rows[0]?.display_name;
   const show = (change: typeof filter & { dialog?: "add" | undefined }) =>
     void navigate({ search: (before) => merged(before, change), replace: true });
   const add = mayWrite && (
     <Button leftSection={<IconPlus size={16} />} onClick={() => show({ dialog: "add" })}>
-      <Trans>Add a zone</Trans>
+      {zones.length === 0 && unserved !== undefined ? t`Add the name server` : t`Add a zone`}
     </Button>
   );
   return (
@@ -55,12 +59,22 @@ export function DnsPage() {
       >
         {zones.length > 0 && add}
       </PageHead>
-      {dialog === "add" && mayWrite && <ZoneCreateDialog onClose={() => show({ dialog: undefined })} />}
+      {dialog === "add" && mayWrite && (
+        <ZoneCreateDialog
+          {...(zones.length === 0 && unserved !== undefined && { zone: unserved })}
+          onClose={() => show({ dialog: undefined })}
+        />
+      )}
       {zones.length === 0 && (
-        <EmptyList icon={<IconSitemap />} title={t`No zone yet`} action={add}>
+        <EmptyList
+          icon={<IconSitemap />}
+          title={unserved === undefined ? t`No zone yet` : t`No name server yet for ${unserved}`}
+          action={add}
+        >
           <Trans>
-            A zone is where resources’ names are published: a name server, an origin such as corp.example, and
-            the name of a TSIG key.
+            Culvert publishes the names of resources at the name server of a zone such as corp.example. It
+            needs the server’s address and a TSIG key; until then, devices find a name only if your own DNS
+            answers for it.
           </Trans>
         </EmptyList>
       )}

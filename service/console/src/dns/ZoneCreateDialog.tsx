@@ -4,7 +4,7 @@ import { NumberInput, SimpleGrid, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
-import type { ChangeEventHandler } from "react";
+import { useState, type ChangeEventHandler } from "react";
 
 import { DNS_TTL_MAX } from "../api/contract";
 import { api, body } from "../api/client";
@@ -15,9 +15,11 @@ import { suggestedName, useSuggestion } from "../shared/suggestion";
 const NEW = { name: "", origin: "", server: "", port: 53, key: "", ttl: 60, view: "", instance: "default" };
 const SELDOM = ["port", "ttl", "view", "instance"];
 
-export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
+/** `zone`: the origin that the form begins with. */
+export function ZoneCreateDialog({ zone, onClose }: { zone?: string; onClose: () => void }) {
+  const [initial] = useState(zone === undefined ? NEW : { ...NEW, origin: zone, name: suggestedName(zone) });
   const add = useMutation({
-    mutationFn: async (zone: typeof NEW) => body(await api.POST("/api/v1/dns/zones", { body: zone })),
+    mutationFn: async (asked: typeof NEW) => body(await api.POST("/api/v1/dns/zones", { body: asked })),
     onSuccess: ({ origin }) => {
       notifications.show({ message: t`${origin} is added; its records follow` });
       onClose();
@@ -27,7 +29,7 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
     <FormDialog
       title={t`Add a zone`}
       act={t`Add it`}
-      initial={NEW}
+      initial={initial}
       mutation={add}
       onClose={onClose}
       size="lg"
@@ -40,6 +42,8 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
 function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
   const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
   const origin = fieldOf(form, "origin");
+  const isBegun = form.getInitialValues().origin !== "";
+  const focused = { "data-autofocus": true };
   return (
     <>
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -48,7 +52,7 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
           description={t`Devices open tunnels for its names`}
           placeholder="corp.example"
           required
-          data-autofocus
+          {...(!isBegun && focused)}
           {...origin}
           onChange={(event) => {
             origin.onChange(event);
@@ -67,6 +71,7 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
           description={t`The zone’s primary server`}
           placeholder="192.0.2.53"
           required
+          {...(isBegun && focused)}
           {...fieldOf(form, "server")}
         />
         <TextInput
