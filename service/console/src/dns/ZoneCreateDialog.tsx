@@ -1,6 +1,5 @@
 import { t } from "@lingui/core/macro";
-import { Trans } from "@lingui/react/macro";
-import { NumberInput, SimpleGrid, Text, TextInput } from "@mantine/core";
+import { NumberInput, SimpleGrid, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
@@ -82,14 +81,7 @@ function ZoneFields({ form }: { form: UseFormReturnType<typeof NEW> }) {
           {...fieldOf(form, "key")}
         />
       </SimpleGrid>
-      <Text size="sm" c="dimmed">
-        <Trans>
-          For a denied name, a browser shows an error without the reason; the device’s notification and tray
-          have it. A page with the reason can be turned on later, under “Managed zones”, for a zone whose
-          names are for browsers: other programs, such as ssh, then reach the device itself instead of an
-          error.
-        </Trans>
-      </Text>
+
       <Fold title={t`Port, time to live, view and instance`} fields={SELDOM} errors={form.errors}>
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <NumberInput label={t`Port`} min={1} max={65535} {...form.getInputProps("port")} />
