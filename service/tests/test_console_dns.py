@@ -109,6 +109,7 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await page.get_by_text("live", exact=True).first.click()
         await expect(records.get_by_role("row")).to_have_count(2)
         assert "state=live" in page.url
+        await expect(page.get_by_text("The name server answers with these records.")).to_be_visible()
         await page.get_by_role("button", name="Check and retry now").click()
         await expect(
             page.get_by_text("corp.example is not checked: no DNS updater has reported")

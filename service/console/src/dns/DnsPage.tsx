@@ -25,11 +25,19 @@ import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { ZoneActs } from "./ZoneActs";
 import { ManagedZones } from "./ManagedZones";
 import { managedZonesQuery } from "./queries";
-import { chosen, COLOURS, recordWords, STATES, STATE_NAMES, type RecordOrder } from "./records";
+import {
+  chosen,
+  COLOURS,
+  recordWords,
+  STATE_MEANINGS,
+  STATE_NAMES,
+  STATES,
+  type RecordOrder,
+} from "./records";
 import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
-const SHOWN_STATES: { value: string; label: Label }[] = [
+const SHOWN_STATES: { value: Zone["state"] | ""; label: Label }[] = [
   { value: "", label: msg`all` },
   ...STATES.map((value) => ({ value, label: STATE_NAMES[value] })),
 ];
@@ -42,6 +50,7 @@ export function DnsPage() {
   const managed = useInfiniteQuery(managedZonesQuery);
   if (rows === null || managed.isPending) return <Loading forWhat={t`zones`} />;
   const { zones, records } = chosen(rows, filter);
+  const state = STATES.find((known) => known === filter.state);
   // A managed zone; without a zone of a name server, none is published.
   const unserved = managed.data?.pages[0]?.rows[0]?.display_name;
   const show = (change: typeof filter & { dialog?: "add" | undefined }) =>
@@ -91,7 +100,11 @@ export function DnsPage() {
             <SegmentedControl
               aria-label={t`State`}
               visibleFrom="sm"
-              data={sayOptions(SHOWN_STATES)}
+              data={SHOWN_STATES.map(({ value, label }) => ({
+                value,
+                label:
+                  value === "" ? say(label) : <span title={say(STATE_MEANINGS[value])}>{say(label)}</span>,
+              }))}
               value={filter.state ?? ""}
               onChange={(state) => show({ state })}
             />
@@ -104,6 +117,11 @@ export function DnsPage() {
               onChange={(state) => show({ state: state ?? "" })}
             />
           </Group>
+          {state !== undefined && (
+            <Text size="sm" c="dimmed" mb="md" className="measure">
+              {say(STATE_MEANINGS[state])}
+            </Text>
+          )}
           {records.length === 0 ? (
             <EmptyList
               icon={<IconSearchOff />}

@@ -22,9 +22,10 @@ export function ManagedZones() {
       </Title>
       <Text size="sm" c="dimmed" className="measure" mb="sm">
         <Trans>
-          Devices open tunnels for names in these zones. A browser gives no reason when access to a name is
-          denied; a page of the device can, over plain HTTP. Other programs then connect to the device itself
-          instead of getting an error.
+          Devices open tunnels for names in these zones. A browser does not say why a name is denied. Instead,
+          Culvert on the device can show a page with the reason, for http:// addresses. For https:// addresses
+          the browser then says that the connection was refused, and other programs, such as ssh, connect to
+          the device itself.
         </Trans>
       </Text>
       <Text size="sm" mb="xs">

@@ -19,6 +19,15 @@ export const STATE_NAMES: Record<Zone["state"], Text> = {
   occluded: msg`occluded`,
   unreachable: msg`unreachable`,
 };
+/** The states’ meanings, of several records. */
+export const STATE_MEANINGS: Record<Zone["state"], Text> = {
+  live: msg`The name server answers with these records.`,
+  pending: msg`These records are not written yet.`,
+  refused: msg`The name server did not take these records.`,
+  foreign: msg`Another program wrote records of these names. Culvert leaves them as they are.`,
+  occluded: msg`A delegation or a DNAME above these names leads elsewhere: the name server never gives these records.`,
+  unreachable: msg`The name server does not answer.`,
+};
 export const COLOURS: Record<Zone["state"], string> = {
   live: "culvert",
   pending: "yellow",
