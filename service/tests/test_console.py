@@ -42,6 +42,8 @@ async def test_the_first_owner_comes_in_by_the_link(
         await expect(page.get_by_text("culvert-controller init")).to_be_visible()
         await expect(page.get_by_role("textbox")).to_have_count(0)
         await shown.picture("setup-replaced")
+        await page.get_by_role("link", name="sign in").click()
+        await expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
         await page.goto("about:blank")
         await shown.open(link)
         await expect(page.get_by_text("Its role is Owner: everything.")).to_be_visible()

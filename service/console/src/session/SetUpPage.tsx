@@ -16,7 +16,7 @@ import { CardPage } from "./CardPage";
 import { RecoveryCodes } from "./RecoveryCodes";
 import { enter } from "./session";
 import { ProviderSetUp } from "./SignInAlternatives";
-import { ButtonLink } from "../shared/links";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { ROLES, sayRole } from "../shared/words";
 import { say } from "../locale/language";
 
@@ -121,13 +121,24 @@ function Refusal({ error }: { error: Error }) {
     <Stack>
       <ProblemNote error={error} />
       {isRefused(error) && (
-        <Text size="sm" c="dimmed">
-          <Trans>
-            The first account’s link is from{" "}
-            <Code style={{ whiteSpace: "nowrap" }}>culvert-controller init</Code> on the controller’s host;
-            only the newest one is good.
-          </Trans>
-        </Text>
+        <>
+          <Text size="sm">
+            <Trans>
+              If the account was made with this link,{" "}
+              <AnchorLink to="/" inherit underline="always">
+                sign in
+              </AnchorLink>
+              .
+            </Trans>
+          </Text>
+          <Text size="sm" c="dimmed">
+            <Trans>
+              The first account’s link is from{" "}
+              <Code style={{ whiteSpace: "nowrap" }}>culvert-controller init</Code> on the controller’s host;
+              only the newest one is good.
+            </Trans>
+          </Text>
+        </>
       )}
     </Stack>
   );
