@@ -206,7 +206,7 @@ function KeepCodes({ name, codes }: { name: string; codes: readonly string[] }) 
   return (
     <CardPage
       title={t`Save your recovery codes`}
-      about={t`If the authenticator is lost, one of these signs you in.`}
+      about={t`If the authenticator is lost, one of these takes the place of the six digits.`}
     >
       <Stack>
         <RecoveryCodes name={name} codes={codes} />
