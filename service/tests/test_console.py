@@ -48,6 +48,7 @@ async def test_the_first_owner_comes_in_by_the_link(
         await shown.open(link)
         await expect(page.get_by_text("Its role is Owner: everything.")).to_be_visible()
         name = page.get_by_label("Name")
+        await expect(name).to_be_focused()
         await page.locator("input[type=password]").fill(PASSWORD)
         await name.fill("-ada")
         await expect(name).to_have_accessible_description(re.compile("begins with a letter or a digit"))
@@ -64,6 +65,7 @@ async def test_the_first_owner_comes_in_by_the_link(
         await shown.picture("setup-code")
         # Without a code, which only a scanned secret gives, there is no way on.
         code = page.get_by_label("A code that it shows")
+        await expect(code).to_be_focused()
         await code.fill("000000")
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_text("Check that your authenticator’s clock is right")).to_be_visible()

@@ -68,6 +68,7 @@ export function SetUpPage() {
               label={t`Invitation`}
               description={t`The token that you were given`}
               required
+              autoFocus
               {...form.getInputProps("token")}
             />
           )}
@@ -82,6 +83,7 @@ export function SetUpPage() {
             autoCapitalize="none"
             spellCheck={false}
             required
+            autoFocus={token !== ""}
             {...form.getInputProps("name")}
           />
           <PasswordInput
@@ -190,6 +192,7 @@ function FirstSignIn({
             inputMode="numeric"
             autoComplete="one-time-code"
             required
+            autoFocus
             {...form.getInputProps("code")}
           />
           {signIn.isError && !isWrong(signIn.error) && <ProblemNote error={signIn.error} />}
