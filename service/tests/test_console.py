@@ -49,7 +49,8 @@ async def test_the_first_owner_comes_in_by_the_link(
         await expect(page.get_by_text("Its role is Owner: everything.")).to_be_visible()
         name = page.get_by_label("Name")
         await expect(name).to_be_focused()
-        await page.locator("input[type=password]").fill(PASSWORD)
+        password = page.locator("input[type=password]")
+        await password.fill("short")
         await name.fill("-ada")
         await expect(name).to_have_accessible_description(re.compile("begins with a letter or a digit"))
         await page.get_by_role("button", name="Continue").click()
@@ -57,8 +58,11 @@ async def test_the_first_owner_comes_in_by_the_link(
             "Must have 1 to 63 lower-case letters from a to z, digits, dots, hyphens and underscores, "
             "and begin with a letter or a digit"
         )
+        # All faults are named at once, in the page's language.
+        await expect(page.get_by_text("Must have at least 12 characters")).to_be_visible()
         await shown.picture("setup-name-refused")
         await name.fill("ada")
+        await password.fill(PASSWORD)
         await shown.picture("setup")
         await page.get_by_role("button", name="Continue").click()
         secret = await page.locator("[data-secret]").inner_text()

@@ -61,7 +61,7 @@ export function SetUpPage() {
     );
   return (
     <CardPage title={t`Make your account`} about={aboutRole(invited.data?.role)}>
-      <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
+      <form onSubmit={form.onSubmit((values) => setUp.mutate(values))} noValidate>
         <Stack>
           {token === "" && (
             <TextInput
@@ -88,9 +88,8 @@ export function SetUpPage() {
           />
           <PasswordInput
             label={t`Password`}
-            description={t`At least ${SHORTEST_PASSWORD} characters`}
+            description={form.errors.password === undefined && t`At least ${SHORTEST_PASSWORD} characters`}
             autoComplete="new-password"
-            minLength={SHORTEST_PASSWORD}
             required
             {...form.getInputProps("password")}
           />
