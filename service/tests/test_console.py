@@ -210,7 +210,9 @@ async def test_a_resource_before_the_first_gateway(world: World, running: Browse
         await expect(name).to_have_value("hr.corp.example")
         await page.get_by_label("Owner").fill("bob@corp.example")
         await page.get_by_role("button", name="Preview").click()
-        await expect(page.get_by_text("protocol (TCP or UDP) and ports have their own fields")).to_be_visible()
+        await expect(
+            page.get_by_text("protocol (TCP or UDP) and ports have their own fields")
+        ).to_be_visible()
         await shown.picture("resource-address-with-port")
 
 

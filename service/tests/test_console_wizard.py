@@ -32,11 +32,16 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
         await shown.sign_in(olga)
         steps = page.get_by_role("region", name="First steps")
         done = steps.locator("[data-done=true]")
-        await expect(steps).to_contain_text("0 of 6 done", timeout=15_000)
+        await expect(steps).to_contain_text("0 of 7 done", timeout=15_000)
         # Each step that can be done now has its button, and the others name the steps that they need.
-        await expect(steps.get_by_role("link")).to_have_text(["Add a gateway", "Open DNS", "Open People"])
+        await expect(steps.get_by_role("link")).to_have_text(["Add a gateway", "Add a zone", "Open People"])
         await expect(steps.get_by_text("Needs step")).to_have_text(
-            ["Needs step 1 first", "Needs step 2 first", "Needs steps 1, 2, 4 and 5 first"]
+            [
+                "Needs step 1 first",
+                "Needs steps 2 and 3 first",
+                "Needs step 3 first",
+                "Needs steps 1, 3, 5 and 6 first",
+            ]
         )
         await shown.picture("wizard")
         port = free_port()
@@ -44,19 +49,23 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
         async with serving(world, Switch(), "gw-berlin", port):
             await expect(done).to_have_text(["A gateway is connected"])
             await expect(steps.get_by_role("link", name="Add a resource")).to_be_visible()
+            await expect(steps.get_by_role("link", name="Add a zone")).to_be_visible()
+            zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+            await world.rest("POST", "/dns/zones", zone)
+            await expect(done).to_have_text(["A gateway is connected", "A zone is added"])
             await world.add_wiki(["gw-berlin"], users=[])
-            await expect(done).to_have_count(2)
+            await expect(done).to_have_count(3)
             # The row that dns-updater would write.
             async with world.database.begin() as session:
                 session.add(DnsRecord(name="wiki.corp.example", zone="corp", type="A", state=DnsState.LIVE))
-            await expect(done).to_have_count(3)
+            await expect(done).to_have_count(4)
             await shown.picture("wizard-under-way")
             device = await world.enrol()
-            await expect(done).to_have_count(4)
+            await expect(done).to_have_count(5)
             await expect(steps.get_by_role("link", name="Open Resources")).to_be_visible()
             policy = {"name": "alice to wiki", "user": "alice", "resources": ["wiki"]}
             await world.rest("POST", "/policies", policy)
-            await expect(done).to_have_count(5)
+            await expect(done).to_have_count(6)
             await device.prove()
             await device.open()
             await expect(steps).to_contain_text("It works: the first tunnel is open")

@@ -4,6 +4,7 @@ import { nextOf, stateOf, stepsOf, STEPS, type Happened } from "./steps";
 
 const NOTHING: Happened = {
   gateway: false,
+  zone: false,
   resource: false,
   record: false,
   invited: false,
@@ -20,7 +21,7 @@ test("the next step is the first that has not happened", () => {
   }
   expect(stateOf(happened, false)).toBe("finished");
   expect(nextOf(happened)).toBeUndefined();
-  expect(nextOf({ ...NOTHING, invited: true, gateway: true })?.what).toBe("resource");
+  expect(nextOf({ ...NOTHING, invited: true, gateway: true })?.what).toBe("zone");
 });
 
 test("a step names the steps that it needs and that have not happened", () => {
@@ -28,17 +29,18 @@ test("a step names the steps that it needs and that have not happened", () => {
     Object.fromEntries(stepsOf(happened).map((step) => [step.what, step.missing]));
   expect(missing(NOTHING)).toEqual({
     gateway: [],
+    zone: [],
     resource: [1],
-    record: [],
+    record: [2, 3],
     invited: [],
-    allowed: [2],
-    opened: [1, 2, 4, 5],
+    allowed: [3],
+    opened: [1, 3, 5, 6],
   });
-  expect(missing({ ...NOTHING, gateway: true, invited: true })["opened"]).toEqual([2, 5]);
+  expect(missing({ ...NOTHING, gateway: true, invited: true })["opened"]).toEqual([3, 6]);
   expect(stepsOf({ ...NOTHING, opened: true }).every((step) => step.missing.length === 0)).toBe(true);
 });
 
-test("an installation in use is finished, also without its gateway or its record", () => {
+test("an installation in use is finished, also without its gateway, its zone or its record", () => {
   expect(stateOf({ ...NOTHING, opened: true }, false)).toBe("finished");
   expect(stateOf({ ...NOTHING, record: null, opened: true }, false)).toBe("finished");
 });
@@ -47,7 +49,7 @@ test("the state is unknown until every step is known", () => {
   expect(stateOf({ ...NOTHING, record: null }, false)).toBe("unknown");
 });
 
-test("each step of an opened page is done, and a controller without a zone needs no record", () => {
+test("each step of an opened page is done, and a controller without a zone needs neither that nor a record", () => {
   const opened = { ...NOTHING, opened: true };
   expect(stepsOf(opened).map(({ what }) => what)).toEqual([
     "gateway",
@@ -57,8 +59,8 @@ test("each step of an opened page is done, and a controller without a zone needs
     "opened",
   ]);
   expect(stepsOf(opened).every(({ isDone }) => isDone)).toBe(true);
-  expect(stepsOf({ ...opened, record: true })).toHaveLength(6);
-  expect(stepsOf(NOTHING)).toHaveLength(6);
+  expect(stepsOf({ ...opened, zone: true, record: true })).toHaveLength(7);
+  expect(stepsOf(NOTHING)).toHaveLength(7);
   expect(stepsOf(NOTHING).some(({ isDone }) => isDone)).toBe(false);
 });
 

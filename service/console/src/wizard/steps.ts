@@ -7,6 +7,7 @@ import type { Text } from "../locale/language";
 /** The steps that have happened; null: not known yet. */
 export interface Happened {
   gateway: boolean | null;
+  zone: boolean | null;
   resource: boolean | null;
   record: boolean | null;
   invited: boolean | null;
@@ -35,6 +36,14 @@ export const STEPS: readonly Step[] = [
     to: "/gateways/join",
   },
   {
+    what: "zone",
+    title: msg`A zone is added`,
+    how: msg`Add the name server at which Culvert publishes names such as wiki.corp.example.`,
+    act: msg`Add a zone`,
+    needs: [],
+    to: "/dns",
+  },
+  {
     what: "resource",
     title: msg`A resource is added`,
     how: msg`Publish the first name behind the gateway, such as wiki.corp.example.`,
@@ -45,9 +54,9 @@ export const STEPS: readonly Step[] = [
   {
     what: "record",
     title: msg`The resource’s DNS record is live`,
-    how: msg`Culvert writes it into your zone. The DNS page adds a zone, and shows what is missing.`,
+    how: msg`Culvert writes it into the zone. The DNS page shows what is missing.`,
     act: msg`Open DNS`,
-    needs: [],
+    needs: ["zone", "resource"],
     to: "/dns",
   },
   {
@@ -76,6 +85,8 @@ export const STEPS: readonly Step[] = [
   },
 ];
 
+const OPTIONAL: ReadonlySet<keyof Happened> = new Set(["zone", "record"]);
+
 export type State = "unknown" | "begun" | "finished";
 
 export interface ShownStep extends Step {
@@ -86,11 +97,11 @@ export interface ShownStep extends Step {
 }
 
 /**
- * The steps of this installation. An opened page needed each step before it, whatever is left of them now, but no record:
- * a controller without a zone publishes none.
+ * The steps of this installation. An opened page needed each step before it, whatever is left of them now, but neither a
+ * zone nor a record: an own DNS may answer for the names.
  */
 export function stepsOf(happened: Happened): readonly ShownStep[] {
-  const isShown = ({ what }: Step) => what !== "record" || happened.record === true || !happened.opened;
+  const isShown = ({ what }: Step) => !OPTIONAL.has(what) || happened[what] === true || !happened.opened;
   const isDone = (what: keyof Happened) => happened.opened === true || happened[what] === true;
   const shown = STEPS.filter(isShown);
   return shown.map((step, at) => ({

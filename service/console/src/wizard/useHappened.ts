@@ -24,6 +24,10 @@ export function useHappened(): Happened {
     queryKey: ["resources", "any"],
     queryFn: async () => body(await api.GET("/api/v1/resources", { params: { query: ONE } })).length > 0,
   });
+  const zone = useQuery({
+    queryKey: ["dns", "zone", "any"],
+    queryFn: async () => body(await api.GET("/api/v1/dns/zones", { params: { query: ONE } })).length > 0,
+  });
   const record = useQuery({
     queryKey: ["dns", "any"],
     queryFn: async () =>
@@ -40,6 +44,7 @@ export function useHappened(): Happened {
   return {
     // One that is away now has been connected all the same.
     gateway: gateways && [...gateways.values()].some(({ reconciled_at }) => reconciled_at !== null),
+    zone: zone.data ?? null,
     resource: resource.data ?? null,
     record: record.data ?? null,
     invited,
