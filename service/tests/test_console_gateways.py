@@ -232,6 +232,7 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
         )
         await pool.fill("10.99.1.0/24")
         await page.get_by_role("button", name="Make the link").click()
+        await expect(page.get_by_role("heading", name="Add gw-berlin (10.99.1.0/24)")).to_be_visible()
         command = page.get_by_label("Command", exact=True)
         await expect(page.get_by_label("Command that copies the package")).to_have_text(
             "scp culvert-gateway_*~deb12_*.deb root@ADDRESS:"

@@ -61,7 +61,7 @@ export function GatewayJoinPage() {
   return (
     <Stack maw={760}>
       <PageHead
-        title={t`Add a gateway`}
+        title={made === null ? t`Add a gateway` : headingOf(made)}
         about={t`A gateway ends tunnels between the internet and your network. A computer or a virtual machine with one interface is enough.`}
       />
       {made !== null ? (
@@ -112,6 +112,9 @@ export function GatewayJoinPage() {
     </Stack>
   );
 }
+
+const headingOf = ({ gateway, pool }: Made): string =>
+  pool === null ? t`Add ${gateway}` : t`Add ${gateway} (${pool})`;
 
 const makeLink = async ({ gateway, pool }: Form): Promise<Made> =>
   body(await api.POST("/api/v1/gateway-enrolments", { body: { gateway, pool } }));
