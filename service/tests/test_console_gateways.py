@@ -241,6 +241,7 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
         await expect(command).to_contain_text(
             "apt install ./culvert-gateway_*.deb && culvert-gateway join 'https://"
         )
+        await expect(page.get_by_text("needs a route for 10.99.1.0/24")).to_be_visible()
         await expect(page.get_by_text("for 60 more minutes")).to_be_visible()
         await shown.picture("gateway-join-waiting")
         await page.get_by_role("button", name="Behind a port-forward").click()

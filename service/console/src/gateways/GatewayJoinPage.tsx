@@ -143,7 +143,7 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
   useUnsaved(state === "waiting");
   return (
     <Stack gap="lg">
-      {state === "waiting" && <Commands link={made.link} install={made.install} />}
+      {state === "waiting" && <Commands link={made.link} install={made.install} pool={made.pool} />}
       <Stepper
         active={{ expired: 0, waiting: 0, joined: 1, online: 3 }[state]}
         size="sm"
@@ -206,7 +206,7 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
 
 const ANYWHERE: Placement = { publicAddress: "", beside: "", masquerade: false };
 
-function Commands({ link, install }: Pick<Made, "link" | "install">) {
+function Commands({ link, install, pool }: Pick<Made, "link" | "install" | "pool">) {
   const [placement, setPlacement] = useState(ANYWHERE);
   const place = (changed: Partial<Placement>) => setPlacement({ ...placement, ...changed });
   const faults = placementFaults(placement);
@@ -223,6 +223,14 @@ function Commands({ link, install }: Pick<Made, "link" | "install">) {
             open both towards it. It connects to the controller by itself.
           </Trans>
         </Text>
+        {pool !== null && (
+          <Text size="sm" className="measure">
+            <Trans>
+              Your network’s router needs a route for {pool} that leads to this computer; the command prints
+              it.
+            </Trans>
+          </Text>
+        )}
         <Fold
           title={t`Behind a port-forward, beside other services, or without a route`}
           fields={["publicAddress", "beside"]}
