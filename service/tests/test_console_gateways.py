@@ -235,7 +235,11 @@ async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
         await expect(page.get_by_role("heading", name="Add gw-berlin (10.99.1.0/24)")).to_be_visible()
         command = page.get_by_label("Command", exact=True)
         await expect(page.get_by_label("Command that copies the package")).to_have_text(
-            "scp culvert-gateway_*~deb12_*.deb root@ADDRESS:"
+            "scp culvert-gateway_*~deb12_*.deb USER@ADDRESS:"
+        )
+        await page.get_by_text("Ubuntu 24.04", exact=True).click()
+        await expect(page.get_by_label("Command that copies the package")).to_have_text(
+            "scp culvert-gateway_*~ubuntu24.04_*.deb USER@ADDRESS:"
         )
         await expect(page.get_by_text("lies beside the controller’s package")).to_be_visible()
         await expect(command).to_contain_text(

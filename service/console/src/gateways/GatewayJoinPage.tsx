@@ -7,6 +7,7 @@ import {
   Checkbox,
   Code,
   Group,
+  SegmentedControl,
   Stack,
   Stepper,
   Text,
@@ -35,8 +36,10 @@ import {
   commandOf,
   placementFaults,
   progressOf,
+  SYSTEMS,
   type Placement,
   type Progress,
+  type System,
 } from "./joining";
 import { PoolHint } from "./GatewayFields";
 import { freePoolsQuery } from "./queries";
@@ -265,8 +268,8 @@ function Commands({ link, install, pool }: Pick<Made, "link" | "install" | "pool
         </Fold>
         <Text size="sm" className="measure">
           <Trans>
-            Run this there as root. It shows its plan and asks before it changes anything. The link is good
-            once; it is shown here and kept nowhere.
+            Run this there as root, for example after <code>sudo -s</code>. It shows its plan and asks before
+            it changes anything. The link is good once; it is shown here and kept nowhere.
           </Trans>
         </Text>
         <Command label={t`Command`} text={commandOf(link, placement, install !== null)} />
@@ -276,6 +279,7 @@ function Commands({ link, install, pool }: Pick<Made, "link" | "install" | "pool
 }
 
 function FromFile() {
+  const [system, setSystem] = useState<System>("deb12");
   return (
     <Stack gap="xs">
       <Title order={2} size="h5">
@@ -283,12 +287,19 @@ function FromFile() {
       </Title>
       <Text size="sm" className="measure">
         <Trans>
-          The file <code>culvert-gateway_…~SYSTEM_….deb</code> lies beside the controller’s package in the
-          release from which the controller was installed; its name has the computer’s system, as{" "}
-          <code>~deb12</code> for Debian 12. From that folder, with the computer’s address:
+          The file <code>culvert-gateway_…~{system}_….deb</code> lies beside the controller’s package in the
+          release from which the controller was installed. From that folder, with a user of the computer and
+          its address:
         </Trans>
       </Text>
-      <Command label={t`Command that copies the package`} text={copyCommand()} />
+      <SegmentedControl
+        aria-label={t`The computer’s system`}
+        data={Object.entries(SYSTEMS).map(([value, label]) => ({ value: value as System, label }))}
+        value={system}
+        onChange={setSystem}
+        style={{ alignSelf: "flex-start" }}
+      />
+      <Command label={t`Command that copies the package`} text={copyCommand(system)} />
       <Text size="xs" c="dimmed" className="measure">
         <Trans>
           With the package culvert-repository on the controller’s host, this page shows a line that downloads

@@ -26,8 +26,11 @@ export function placementFaults({
   };
 }
 
-/** A folder of a release has a package for each of its systems, whose tags end the versions. */
-export const copyCommand = (): string => t`scp culvert-gateway_*~deb12_*.deb root@ADDRESS:`;
+/** The systems for which a release has packages, by the tags that end the packages' versions. */
+export const SYSTEMS = { deb12: "Debian 12", deb13: "Debian 13", "ubuntu24.04": "Ubuntu 24.04" };
+export type System = keyof typeof SYSTEMS;
+
+export const copyCommand = (system: System): string => t`scp culvert-gateway_*~${system}_*.deb USER@ADDRESS:`;
 
 /**
  * The command that joins; without `isInstalled` it installs the package first, from a file. The link is quoted, because a
