@@ -342,6 +342,7 @@ async def test_a_link_that_is_left_behind_is_listed_and_withdrawn(world: World, 
         await expect(command).to_have_text(made)
         await page.get_by_role("link", name="To the gateways").click()
         links = page.get_by_role("region", name="Links to join")
+        await expect(links.get_by_role("link", name="make the link again")).to_be_visible()
         await expect(links).to_contain_text("A computer may join as gw-berlin until")
         await shown.picture("gateways-links")
         await links.get_by_role("button", name="Withdraw the link for gw-berlin").click()

@@ -50,8 +50,7 @@ export function GatewayListPage() {
       ) : gateways.length === 0 ? (
         <EmptyList icon={<IconServer2 />} title={t`No gateway yet`} action={add}>
           <Trans>
-            A gateway carries tunnels into your network. Add one, or describe it in a file and register it
-            with “culvert-controller gateway add”; it shows here as soon as it answers.
+            A gateway carries tunnels into your network. Add one; it shows here as soon as it answers.
           </Trans>
         </EmptyList>
       ) : found.length === 0 ? (

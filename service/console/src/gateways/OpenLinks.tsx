@@ -4,6 +4,7 @@ import { Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
+import { AnchorLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 import { moment } from "../shared/words";
 
@@ -30,6 +31,15 @@ export function OpenLinks() {
       <Title order={2} size="h5" mb="xs">
         <Trans>Links to join</Trans>
       </Title>
+      <Text size="sm" c="dimmed" mb="xs" className="measure">
+        <Trans>
+          The line to run is shown once. If it is lost,{" "}
+          <AnchorLink to="/gateways/join" inherit underline="always">
+            make the link again
+          </AnchorLink>
+          , with the same name; that replaces the old link.
+        </Trans>
+      </Text>
       <Stack gap="xs">
         {data.map(({ id, gateway, expires_at }) => {
           const until = moment(expires_at);
