@@ -198,6 +198,14 @@ async def test_a_resource_before_the_first_gateway(world: World, running: Browse
         await page.get_by_label("Address or prefix 1").fill("10.20.0.10:443")
         await expect(name).to_have_value("hr.corp.example")
         await shown.picture("resource-no-gateway")
+        # All faults are named at once.
+        await page.get_by_label("Owner").fill("bob@corp.example")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_text("Choose at least one")).to_be_visible()
+        await expect(
+            page.get_by_text("protocol (TCP or UDP) and ports have their own fields")
+        ).to_be_visible()
+        await shown.picture("resource-address-with-port")
         async with page.context.expect_page() as opened:
             await page.get_by_role("link", name="add a gateway").click()
         tab = await opened.value
@@ -208,12 +216,7 @@ async def test_a_resource_before_the_first_gateway(world: World, running: Browse
         await expect(page.locator("form").get_by_text("gw-berlin", exact=True)).to_be_visible()
         await expect(page.get_by_role("link", name="add a gateway")).to_have_count(0)
         await expect(name).to_have_value("hr.corp.example")
-        await page.get_by_label("Owner").fill("bob@corp.example")
-        await page.get_by_role("button", name="Preview").click()
-        await expect(
-            page.get_by_text("protocol (TCP or UDP) and ports have their own fields")
-        ).to_be_visible()
-        await shown.picture("resource-address-with-port")
+        await expect(page.get_by_text("Choose at least one")).to_have_count(0)
 
 
 async def test_a_list_is_searched_by_the_controller_and_the_url_has_the_search(

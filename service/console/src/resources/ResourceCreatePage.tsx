@@ -28,7 +28,6 @@ export function ResourceCreatePage() {
   const queries = useQueryClient();
   const form = useForm({
     initialValues: { ...NEW, fqdn, name: suggestedName(fqdn) },
-    validate: VALIDATE,
     // The preview was of other values.
     onValuesChange: () => preview.reset(),
   });
@@ -45,7 +44,12 @@ export function ResourceCreatePage() {
     form.setFieldValue("gateways", [single]);
   }, [form, single]);
   const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
-  const onError = (error: Error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);
+  const onError = (error: Error) =>
+    form.setErrors({
+      ...byField(problemOf(error), fieldsOf(form.values)).fields,
+      // In the words of the form.
+      ...(form.values.gateways.length === 0 && { gateways: VALIDATE.gateways([]) }),
+    });
   const preview = useMutation({
     mutationFn: () => previewResource(resourceOf(form.values), null),
     onError,
