@@ -135,6 +135,7 @@ async def test_controllers_of_one_database_share_a_certificate_and_renew_it(
             await until(lambda: certificate(one), lambda found: found == second)
             told = await call(one, "GET", "/controller")
             assert told["public_certificate_fault"] is None
+            assert not told["own_certificate"]
             async with database() as session:
                 row = (await session.execute(text("SELECT * FROM acme_certificates"))).one()
             assert b"PRIVATE KEY" not in b"".join(it for it in row if isinstance(it, bytes))

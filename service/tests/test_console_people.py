@@ -44,6 +44,9 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await dialog.get_by_role("textbox", name="Login name").fill("bob")
         await dialog.get_by_role("button", name="Add and invite").click()
         link = await dialog.get_by_role("textbox", name="Invitation").input_value()
+        # The controller's certificate is of its own CA, which the browser does not know.
+        line = dialog.get_by_role("textbox", name="Line for a terminal")
+        await expect(line).to_have_value(f"culvert enroll '{link}'")
         await expect(dialog.get_by_text("Waiting for the computer to enrol")).to_be_visible()
         await expect(dialog.get_by_role("alert")).to_contain_text("bob can open nothing yet")
         async with page.context.expect_page() as opening:

@@ -208,6 +208,7 @@ async def test_browsers_get_it_and_culverts_programs_get_their_own(
         await shown(listen, ours, "127.0.0.1")
         told = await plain.rest("GET", "/controller")
         assert "browsers use 127.0.0.1" in told["public_certificate_fault"]
+        assert told["own_certificate"]
     listening = settings.model_copy(
         update={"public_rest_url": f"https://localhost:{split_listen(listen)[1]}"}
     )

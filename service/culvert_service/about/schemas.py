@@ -39,5 +39,7 @@ class ControllerOut(BaseModel):
     # Why the last sign-in at the provider failed; null after a success.
     oidc_fault: Problem | None
     certificates: list[CertificateOut]
+    # Whether browsers get the certificate of Culvert's CA, of which they warn.
+    own_certificate: bool
     # Why the newest certificate of the public name is not used; null when it is, or when it is of Culvert's CA.
     public_certificate_fault: StoredText | None

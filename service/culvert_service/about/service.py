@@ -57,6 +57,9 @@ class About:
             oidc_issuer=settings.oidc_issuer,
             oidc_fault=to_problem(fault, language=language) if (fault := self._oidc.fault) else None,
             certificates=list(self._certificates()),
+            # A public_enrolment_url stands for a proxy that ends TLS with a certificate of its own.
+            own_certificate=settings.public_enrolment_url is None
+            and (self._public is None or self._public.current is None),
             public_certificate_fault=(self._public.fault or None) if self._public is not None else None,
         )
 

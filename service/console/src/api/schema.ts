@@ -2250,6 +2250,8 @@ export interface components {
             oidc_fault: components["schemas"]["Problem"] | null;
             /** Oidc Issuer */
             oidc_issuer: string | null;
+            /** Own Certificate */
+            own_certificate: boolean;
             /** Protected Prefixes */
             protected_prefixes: string[];
             /** Public Certificate Fault */

@@ -1,22 +1,21 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Alert, Button, Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { IconCheck, IconDots, IconExternalLink } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { QRCodeSVG } from "qrcode.react";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
 import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { controllerQuery } from "../settings/queries";
+import { CopyText } from "../shared/CopyText";
 import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ButtonLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 import { SecretPanel } from "../shared/SecretPanel";
 import { moment } from "../shared/words";
 import { reachesQuery } from "./queries";
-
-const QR_PX = 96;
 
 export type Invitation = Schemas["InvitationOut"];
 
@@ -77,19 +76,12 @@ function Made({
   return (
     <Stack>
       {device === null && (
-        <>
-          <Group wrap="nowrap" align="flex-start">
-            <Text size="sm" flex={1}>
-              <Trans>
-                Send this link to {name} alone, who opens it on the computer that is to be enrolled: Culvert
-                sends no mail.
-              </Trans>
-            </Text>
-            <Paper p="xs" bg="white" withBorder visibleFrom="xs">
-              <QRCodeSVG value={link} size={QR_PX} title={t`QR code of the invitation`} />
-            </Paper>
-          </Group>
-        </>
+        <Text size="sm">
+          <Trans>
+            Send this link to {name} alone, who opens it on the computer that is to be enrolled: Culvert sends
+            no mail.
+          </Trans>
+        </Text>
       )}
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-live="polite">
         <Step isDone={device !== null}>
@@ -100,6 +92,7 @@ function Made({
         </Step>
       </Stack>
       <WithoutPolicy name={name} />
+      {device === null && <WithoutWarning link={link} />}
       {device === null ? (
         <SecretPanel label={t`Invitation`} value={link} about={t`Valid until ${until}.`} onClose={onClose} />
       ) : (
@@ -109,6 +102,34 @@ function Made({
           </Button>
         </DialogButtons>
       )}
+    </Stack>
+  );
+}
+
+/** While browsers get a certificate of Culvert's CA: the command that checks this CA by the link. */
+function WithoutWarning({ link }: { link: string }) {
+  if (!useQuery(controllerQuery).data?.own_certificate) return null;
+  const line = `culvert enroll '${link}'`;
+  return (
+    <Stack gap="xs">
+      <Text size="sm">
+        <Trans>
+          The browser warns before it shows the page, because Culvert’s own CA has issued the controller’s
+          certificate. On a computer with Culvert installed, this line enrols without the warning: the link
+          has the fingerprint of the CA.
+        </Trans>
+      </Text>
+      <Group wrap="nowrap" gap="xs">
+        <TextInput
+          aria-label={t`Line for a terminal`}
+          readOnly
+          value={line}
+          classNames={{ input: "mono" }}
+          flex={1}
+          onFocus={(event) => event.target.select()}
+        />
+        <CopyText value={line} variant="default" />
+      </Group>
     </Stack>
   );
 }
