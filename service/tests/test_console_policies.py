@@ -185,6 +185,20 @@ async def test_the_access_check_leads_to_a_policy_with_its_fields_filled(
         await page.get_by_role("link", name="bob reads").click()
         await page.get_by_label("Only from a device that an administrator has approved").click()
         await expect(effect).to_contain_text("The same people may reach it, where the conditions are met")
+        await shown.open("policies/new?user=bob&resource=wiki")
+        await world.rest("DELETE", "/policies/bob%20reads")
+        await page.get_by_label("Only from a device that an administrator has approved").click()
+        await expect(effect).to_contain_text(
+            "1 person gets access once a device of theirs meets the conditions: bob"
+        )
+        await expect(effect.get_by_role("link", name="Show the devices")).to_have_attribute(
+            "href", "/devices?user=bob"
+        )
+        await shown.picture("policy-waiting")
+        await page.set_viewport_size(NARROW)
+        await effect.scroll_into_view_if_needed()
+        await shown.picture("narrow-policy-waiting")
+        await page.set_viewport_size(WIDE)
         await shown.open("access?user=bob&name=new.corp.example")
         await page.get_by_role("link", name="Add a resource with this name").click()
         await expect(page.get_by_role("textbox", name="Name that people open")).to_have_value(

@@ -15,8 +15,11 @@ pytestmark = pytest.mark.slow
 OWN = quote("alice to wiki")
 
 
-def effect(gain: list[str], lose: list[str], closed: int = 0) -> dict[str, Any]:
+def effect(
+    gain: list[str], lose: list[str], closed: int = 0, waiting: tuple[str, ...] = ()
+) -> dict[str, Any]:
     return {
+        "waiting": {"count": len(waiting), "first": list(waiting), "display_names": {}},
         "gain": {"count": len(gain), "first": gain, "display_names": {}},
         "lose": {"count": len(lose), "first": lose, "display_names": {}},
         "tunnels_closed": closed,
@@ -57,6 +60,31 @@ async def test_a_policys_preview_lists_people_who_gain_and_lose(world: World, de
     assert len(await world.rest("GET", "/tunnels")) == 1
     await world.rest("PUT", "/policies/writers", approved)
     assert await world.rest("GET", "/tunnels") == []
+
+
+async def test_a_policys_preview_tells_whose_devices_do_not_meet_it(world: World, device: Device) -> None:
+    await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", users=[])
+    policy: dict[str, Any] = {"name": "git", "group": "writers", "resources": ["git"]}
+    approved = policy | {"conditions": {"device_approved": True}}
+    # Bob has no device, which only a condition on devices makes matter.
+    assert await world.rest("POST", "/policies/preview", policy) == effect(["alice", "bob"], [])
+    said = await world.rest("POST", "/policies/preview", approved)
+    assert said == effect([], [], waiting=("alice", "bob"))
+    (hers,) = await world.rest("GET", "/devices")
+    await world.rest("POST", f"/devices/{hers['id']}/approve")
+    said = await world.rest("POST", "/policies/preview", approved)
+    assert said == effect(["alice"], [], waiting=("bob",))
+    encrypted = {"posture": [{"fact": "disk_encryption", "one_of": ["yes"]}]}
+    said = await world.rest("POST", "/policies/preview", policy | {"conditions": encrypted})
+    assert said == effect([], [], waiting=("alice", "bob"))
+    # Another policy, which asks for nothing, is a way too; and a code is the person's own act.
+    await world.rest(
+        "POST", "/policies", {"name": "own", "user": "bob", "resources": ["git"], "enabled": False}
+    )
+    own = {"name": "own", "user": "bob", "resources": ["git"], "conditions": {"code_max_age_seconds": 60}}
+    assert await world.rest("POST", "/policies/preview?replaces=own", own) == effect(["bob"], [])
+    await world.rest("POST", f"/devices/{hers['id']}/revoke")
+    assert await world.rest("POST", "/policies/preview", approved) == effect([], [], waiting=("alice", "bob"))
 
 
 async def test_a_groups_preview_lists_people_who_gain_and_lose(world: World, device: Device) -> None:

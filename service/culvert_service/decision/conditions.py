@@ -134,6 +134,12 @@ def examine(
     yield _code(conditions.code_max_age_seconds, asker, name, now)
 
 
+def fits_device(conditions: Conditions, asker: Asker) -> bool:
+    """Whether the conditions on the device itself hold, which neither a code nor another time or place would meet."""
+    is_approved = asker.approved or not conditions.device_approved
+    return is_approved and not posture.find_unmet(conditions.posture, asker.posture)
+
+
 def _inside(source: str | None, networks: tuple[Network, ...]) -> bool:
     if source is None:
         return False

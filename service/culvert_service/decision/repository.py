@@ -48,12 +48,13 @@ def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
     return or_(PolicyRow.user_id == user_id, member)
 
 
-_SHOWN = func.jsonb_build_object(
+# A policy as `facts.parse` takes it, in a list.
+AS_JSON = func.jsonb_build_object(
     "name", PolicyRow.name, "enabled", PolicyRow.enabled, "conditions", PolicyRow.conditions
 )
 # For a statement that has Device and Resource: what `facts.parse` takes; null when there is none.
 POLICIES = (
-    select(cast(func.jsonb_agg(_SHOWN), Text))
+    select(cast(func.jsonb_agg(AS_JSON), Text))
     .select_from(PolicyRow)
     .join(PolicyResource, PolicyResource.policy_id == PolicyRow.id)
     .where(PolicyResource.resource_id == Resource.id, concerns(Device.user_id))

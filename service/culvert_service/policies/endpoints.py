@@ -58,7 +58,7 @@ def routers(
     *,
     approval: bool,
 ) -> list[APIRouter]:
-    effects = Effects(database, enforcement)
+    effects = Effects(database, enforcement, approval=approval)
     return [
         groups_router(api, Groups(database, enforcement, effects)),
         policies_router(api, Policies(database, enforcement, effects)),

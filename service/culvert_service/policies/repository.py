@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from culvert_db import (
     Device,
+    DeviceState,
     GatewayHealth,
     Group,
     GroupMember,
@@ -39,7 +40,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.repository import POLICIES, as_of, concerns
+from culvert_service.decision.repository import AS_JSON, POLICIES, as_of, concerns
 from culvert_service.resources.repository import name_contains, select_matching
 from culvert_service.rest.page import NEVER, Order, Sort, contains_text
 
@@ -245,6 +246,39 @@ async def reach(session: AsyncSession, resources: Collection[str]) -> Reach:
     for name, number in await session.execute(themselves):
         people[name] = (*people.get(name, ()), (None, number))
     return Reach(grants, people)
+
+
+async def list_ways(
+    session: AsyncSession, resources: Collection[str]
+) -> Sequence[tuple[Subject, str, frozenset[int]]]:
+    """Of each enabled policy to the named resources: group or person, what `facts.parse` takes, and those resources."""
+    query = (
+        select(
+            Policy.group_id,
+            Policy.user_id,
+            cast(func.jsonb_build_array(AS_JSON), Text),
+            func.array_agg(Resource.id),
+        )
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .join(Resource, Resource.id == PolicyResource.resource_id)
+        .where(Policy.enabled, Resource.name.in_(resources))
+        .group_by(Policy.id)
+    )
+    return [
+        ((group, user), policy, frozenset(found))
+        for group, user, policy, found in await session.execute(query)
+    ]
+
+
+async def devices_of(session: AsyncSession, people: Collection[str]) -> Sequence[Device]:
+    """Those of these people, by login name, that are not revoked."""
+    query = (
+        select(Device)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .where(User.name.in_(people), Device.state != DeviceState.REVOKED)
+    )
+    return (await session.scalars(query)).all()
 
 
 async def policy(session: AsyncSession, name: str) -> Policy | None:

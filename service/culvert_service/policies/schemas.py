@@ -149,12 +149,16 @@ class ClosedOut(BaseModel):
 
 
 class EffectOut(ClosedOut):
-    """The effect of a change: people who gain or lose access to a resource. Conditions are not considered.
+    """The effect of a change: people who gain or lose access to a resource.
+
+    Conditions on code, address and time are not considered. `waiting`: the people who gain access as soon as a device
+    of theirs meets the other conditions, as by its approval.
 
     `breaks`: the assertions for which the change would be refused.
     """
 
     gain: SomePeopleOut
+    waiting: SomePeopleOut
     lose: SomePeopleOut
     breaks: list[AssertionOut]
 

@@ -2497,7 +2497,10 @@ export interface components {
         };
         /**
          * EffectOut
-         * @description The effect of a change: people who gain or lose access to a resource. Conditions are not considered.
+         * @description The effect of a change: people who gain or lose access to a resource.
+         *
+         *     Conditions on code, address and time are not considered. `waiting`: the people who gain access as soon as a device
+         *     of theirs meets the other conditions, as by its approval.
          *
          *     `breaks`: the assertions for which the change would be refused.
          */
@@ -2508,6 +2511,7 @@ export interface components {
             lose: components["schemas"]["SomePeopleOut"];
             /** Tunnels Closed */
             tunnels_closed: number;
+            waiting: components["schemas"]["SomePeopleOut"];
         };
         /**
          * EndIn
@@ -3042,6 +3046,7 @@ export interface components {
             policies_deleted: string[];
             /** Tunnels Closed */
             tunnels_closed: number;
+            waiting: components["schemas"]["SomePeopleOut"];
         };
         /**
          * Health

@@ -34,14 +34,15 @@ export function EffectList({
   nobody,
   children,
 }: {
-  effect: Pick<Effect, "gain" | "lose" | "tunnels_closed">;
+  effect: Pick<Effect, "gain" | "lose" | "tunnels_closed"> & Partial<Pick<Effect, "waiting">>;
   /** List items before those about people and tunnels. */
   first?: ReactNode;
   /** The item if no person gains or loses access. */
   nobody?: string;
   children?: ReactNode;
 }) {
-  const { gain, lose, tunnels_closed } = effect;
+  const { gain, waiting, lose, tunnels_closed } = effect;
+  const waits = waiting !== undefined && waiting.count > 0;
   return (
     <List size="sm" spacing={4}>
       {first}
@@ -51,13 +52,14 @@ export function EffectList({
           <Names {...gain} />
         </List.Item>
       )}
+      {waits && <Waiting {...waiting} />}
       {lose.count > 0 && (
         <List.Item>
           {plural(lose.count, { one: "# person loses access", other: "# people lose access" })}
           <Names {...lose} />
         </List.Item>
       )}
-      {gain.count === 0 && lose.count === 0 && (
+      {gain.count === 0 && lose.count === 0 && !waits && (
         <List.Item>{nobody ?? t`No person gains or loses access`}</List.Item>
       )}
       <List.Item>{closes(tunnels_closed)}</List.Item>
@@ -90,6 +92,29 @@ export function Breaks({ of, onBreaks }: { of: readonly Assertion[]; onBreaks?: 
         <Trans>Show the assertions</Trans>
       </AnchorLink>
     </Alert>
+  );
+}
+
+/** The people without a device that meets the conditions on devices, such as an approval. */
+function Waiting(people: Effect["waiting"]) {
+  const [user] = people.count === 1 ? people.first : [];
+  return (
+    <List.Item>
+      {plural(people.count, {
+        one: "# person gets access once a device of theirs meets the conditions",
+        other: "# people get access once a device of theirs meets the conditions",
+      })}
+      <Names {...people} /> {/* In a new tab: the form with this effect is not saved yet. */}
+      <AnchorLink
+        to="/devices"
+        search={user === undefined ? {} : { user }}
+        target="_blank"
+        inherit
+        underline="always"
+      >
+        <Trans>Show the devices</Trans>
+      </AnchorLink>
+    </List.Item>
   );
 }
 
