@@ -107,11 +107,18 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(log).to_contain_text(denied.message)
         assert "outcome=denied" in page.url
         await shown.picture("activity-denied")
+        await log.get_by_role("link", name="Check access").click()
+        await expect(page.get_by_text("As of ")).to_be_visible()
+        # The remedy is for now.
+        await expect(answer.get_by_role("link", name="Add a policy for alice")).to_be_visible()
+        await page.go_back()
         policy = {"name": "alice to git", "user": "alice", "resources": ["git"]}
         await world.rest("POST", "/policies", policy)
         await log.get_by_role("link", name="Check access").click()
         await expect(page.get_by_text("As of ")).to_be_visible()
         await expect(answer).to_contain_text(denied.message)
+        await expect(answer).to_contain_text("Now: yes, through gw-berlin")
+        await expect(answer.get_by_role("link", name="Add a policy for alice")).to_have_count(0)
         await shown.picture("why-then")
         await page.get_by_role("link", name="Check for now").click()
         await expect(answer).to_contain_text("yes, through gw-berlin")

@@ -3,7 +3,7 @@ import { Trans } from "@lingui/react/macro";
 import { Alert, Autocomplete, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconCheck, IconX } from "@tabler/icons-react";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
 
@@ -56,6 +56,18 @@ function sentenceOf({ check, subject, holds }: Step): string | null {
 const obstacleOf = ({ check, subject, message }: Step): string | null =>
   check === "policy" && subject !== "" ? null : message;
 
+const tracesQuery = (user: string, name: string, at?: string) =>
+  queryOptions({
+    queryKey: ["access", user, name, at],
+    queryFn: async () =>
+      body(
+        await api.GET("/api/v1/access", {
+          params: { query: { user, name, ...(at !== undefined && { at }) } },
+        }),
+      ),
+    staleTime: 0,
+  });
+
 /** "Why can't Alice reach git?": the controller walks the same code that decides. */
 export function AccessCheckPage() {
   const asked = useSearch({ from: "/frame/access" });
@@ -75,15 +87,8 @@ export function AccessCheckPage() {
     queryFn: async () => body(await api.GET("/api/v1/access/history")),
   });
   const traces = useQuery({
-    queryKey: ["access", user, name, at],
-    queryFn: async () =>
-      body(
-        await api.GET("/api/v1/access", {
-          params: { query: { user: user ?? "", name: name ?? "", ...(at !== undefined && { at }) } },
-        }),
-      ),
+    ...tracesQuery(user ?? "", name ?? "", at),
     enabled: user !== undefined && name !== undefined,
-    staleTime: 0,
   });
   const queries = useQueryClient();
   const { rows } = useGateways();
@@ -180,11 +185,12 @@ export function AccessCheckPage() {
         <Answer
           key={trace.device_id}
           trace={trace}
-          // A denial in the past has no remedy.
           remedy={
-            at === undefined && user !== undefined && name !== undefined ? (
+            user === undefined || name === undefined ? null : at === undefined ? (
               <Remedy user={user} fqdn={name} trace={trace} />
-            ) : null
+            ) : (
+              <Today user={user} name={name} past={trace} />
+            )
           }
         />
       ))}
@@ -202,6 +208,24 @@ function timeHint(at: string, since: string): string {
 function localTime(at: string): string {
   const time = new Date(at);
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** Of a denial in the past: whether the device is permitted now, or the remedy. */
+function Today({ user, name, past }: { user: string; name: string; past: Trace }) {
+  const today = useQuery(tracesQuery(user, name)).data?.find(({ device_id }) => device_id === past.device_id);
+  if (today === undefined) return null;
+  const gateways = today.gateways.join(", ");
+  const answer = today.message ?? t`yes, through ${gateways}`;
+  return (
+    <>
+      {answer !== past.message && (
+        <Text size="sm" c="dimmed" className="name measure">
+          <Trans>Now: {answer}</Trans>
+        </Text>
+      )}
+      {today.verdict === "deny" && <Remedy user={user} fqdn={name} trace={today} />}
+    </>
+  );
 }
 
 function Answer({ trace, remedy }: { trace: Trace; remedy: ReactNode }) {
