@@ -41,8 +41,16 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await shown.sign_in(arno)
         await page.get_by_role("combobox", name="Person").fill("bob@")
         await page.get_by_role("option", name="bob").click()
-        await page.get_by_role("combobox", name="Name").fill("git.corp.example")
+        name = page.get_by_role("combobox", name="Name")
+        await name.fill("git_!.corp.example")
         await page.get_by_role("button", name="Check").click()
+        await expect(name).to_have_accessible_description(re.compile("cannot stand in a name"))
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        await shown.picture("why-fault")
+        # Of a pasted address, the host is the name.
+        await name.fill("https://git.corp.example:8443/wiki?page=1")
+        await page.get_by_role("button", name="Check").click()
+        await expect(name).to_have_value("git.corp.example")
         without = page.get_by_role("alert")
         await expect(without).to_contain_text("No policy lets bob reach this name either")
         await page.get_by_role("combobox", name="Name").fill("Wiki.corp.example.")
@@ -181,7 +189,9 @@ async def test_the_access_check_decides_about_a_past_time(
         await expect(answer).to_contain_text("No policy lets alice reach wiki.corp.example")
         await time.fill("2020-01-01T10:00")
         await page.get_by_role("button", name="Check").click()
-        await expect(page.get_by_role("alert")).to_contain_text("The controller can decide about times since")
+        await expect(time).to_have_accessible_description(
+            re.compile("The controller can decide about times since")
+        )
 
 
 async def test_the_access_check_turns_a_policy_on(world: World, running: Browser, switch: Switch) -> None:

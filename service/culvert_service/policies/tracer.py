@@ -22,6 +22,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.policies import repository
 from culvert_service.policies.repository import Traced
 from culvert_service.policies.schemas import StepOut, TraceOut
+from culvert_service.rest.field import FieldError
 
 
 class Tracer:
@@ -58,7 +59,7 @@ class Tracer:
             if at is not None:
                 await self._check_time(session, at)
             if await repository.user_at(session, user, at) is None:
-                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=user))
+                raise FieldError("/user", Reason.NOT_FOUND, what=Phrase("The user {name}", name=user))
             if "." not in fqdn:
                 fqdn = await self._complete(session, fqdn, at)
             found = await repository.read_traced(session, user, fqdn, device_id, at)
@@ -86,10 +87,10 @@ class Tracer:
 
     async def _check_time(self, session: AsyncSession, at: datetime.datetime) -> None:
         if at > self._now():
-            raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("at: must not be in the future"))
+            raise FieldError("/at", Reason.REQUEST_INVALID, why=Phrase("at: must not be in the future"))
         if at < (begin := await history_begin(session)):
             since = begin.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-            raise CulvertError(Reason.HISTORY_NOT_KEPT, since=since)
+            raise FieldError("/at", Reason.HISTORY_NOT_KEPT, since=since)
 
     async def _complete(self, session: AsyncSession, label: str, at: datetime.datetime | None) -> str:
         """The name of the one resource that begins with this label; the label, if none does.
@@ -101,7 +102,7 @@ class Tracer:
             return label if label in names or not names else names[0]
         listed = ", ".join(map(dns_name.make_readable, names))
         why = Phrase("{name} is short for several resources: {names}", name=label, names=listed)
-        raise CulvertError(Reason.REQUEST_INVALID, why=why)
+        raise FieldError("/name", Reason.REQUEST_INVALID, why=why)
 
     def _one(
         self,
@@ -130,7 +131,7 @@ def _parse_name(name: str) -> str:
     try:
         return dns_name.parse(name)
     except dns_name.NameInvalidError as error:
-        raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("name: {why}", why=error)) from None
+        raise FieldError("/name", Reason.REQUEST_INVALID, why=Phrase("name: {why}", why=error)) from None
 
 
 def _out(

@@ -1,4 +1,4 @@
-"""Refusals about one field of a request's body, which a form can show at that field."""
+"""Refusals about one field of a request, which a form can show at that field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 
 class FieldError(CulvertError):
-    """`pointer`: the field in the body (RFC 6901); empty: none."""
+    """`pointer`: the field in the body (RFC 6901), or "/" and the query's parameter; empty: none."""
 
     def __init__(self, pointer: str, reason: Reason, **fields: object) -> None:
         self.pointer = pointer

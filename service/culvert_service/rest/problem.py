@@ -44,7 +44,7 @@ class MethodError(CulvertError):
 
 
 class Fault(BaseModel):
-    """`pointer` is the place in the request's body (RFC 6901); empty for the whole."""
+    """`pointer` is the place in the request's body (RFC 6901), or "/" and the query's parameter; empty for the whole."""
 
     pointer: str
     detail: str

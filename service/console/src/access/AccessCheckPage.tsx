@@ -8,6 +8,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
 
 import { api, body, type Schemas } from "../api/client";
+import { byField, problemOf } from "../api/problem";
 import { useGateways } from "../live/live";
 import { AnchorLink } from "../shared/links";
 import { Name } from "../shared/Name";
@@ -16,6 +17,7 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
 import { day, either, moment } from "../shared/words";
 import { findLogins, useFound } from "../shared/found";
+import { hostOf } from "../shared/suggestion";
 import { Remedy } from "./Remedy";
 import { WithoutDevice } from "./WithoutDevice";
 
@@ -56,6 +58,8 @@ function sentenceOf({ check, subject, holds }: Step): string | null {
 const obstacleOf = ({ check, subject, message }: Step): string | null =>
   check === "policy" && subject !== "" ? null : message;
 
+const FIELDS = ["user", "name", "at"];
+
 const tracesQuery = (user: string, name: string, at?: string) =>
   queryOptions({
     queryKey: ["access", user, name, at],
@@ -78,7 +82,7 @@ export function AccessCheckPage() {
   const people = useFound("users", form.values.user);
   const resources = useFound("resources", form.values.name);
   const { user, name, at } = asked;
-  const { setValues } = form;
+  const { setErrors, setValues } = form;
   useEffect(() => {
     setValues({ user: user ?? "", name: name ?? "", at: at === undefined ? "" : localTime(at) });
   }, [setValues, user, name, at]);
@@ -90,6 +94,10 @@ export function AccessCheckPage() {
     ...tracesQuery(user ?? "", name ?? "", at),
     enabled: user !== undefined && name !== undefined,
   });
+  const { error } = traces;
+  useEffect(() => {
+    if (error) setErrors(byField(problemOf(error), FIELDS).fields);
+  }, [setErrors, error]);
   const queries = useQueryClient();
   const { rows } = useGateways();
   const standing = [...(rows?.values() ?? [])].map((it) => `${it.name} ${it.state}`).join();
@@ -114,11 +122,12 @@ export function AccessCheckPage() {
             return;
           }
           const login = logins[0] ?? person.trim();
-          form.setFieldValue("user", login);
+          const host = hostOf(typed).trim();
+          form.setValues({ user: login, name: host });
           await navigate({
             search: {
               user: login,
-              name: typed.trim(),
+              name: host,
               ...(chosen !== "" && { at: new Date(chosen).toISOString() }),
             },
           });
@@ -159,7 +168,7 @@ export function AccessCheckPage() {
         </Group>
       </form>
       {traces.isLoading && <Loading forWhat={t`the answer`} />}
-      {traces.isError && <ProblemNote error={traces.error} />}
+      {error && byField(problemOf(error), FIELDS).rest && <ProblemNote error={error} />}
       {traces.data?.length === 0 &&
         user !== undefined &&
         name !== undefined &&

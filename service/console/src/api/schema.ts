@@ -2651,7 +2651,7 @@ export interface components {
         };
         /**
          * Fault
-         * @description `pointer` is the place in the request's body (RFC 6901); empty for the whole.
+         * @description `pointer` is the place in the request's body (RFC 6901), or "/" and the query's parameter; empty for the whole.
          */
         Fault: {
             /** Detail */
