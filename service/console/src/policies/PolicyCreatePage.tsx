@@ -1,17 +1,31 @@
 import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
+import { POLICY_NAME_MAX } from "../api/contract";
 import { CreateForm, type Created } from "../shared/CreateForm";
 import { PageHead } from "../shared/PageHead";
+import { useSuggestion } from "../shared/suggestion";
 import { PolicyFields } from "./PolicyFields";
 import { FIELDS, fieldsOf, newPolicy, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 
 const NEW: Omit<Created<PolicyForm>, "initial"> = { fieldsOf, renamed: FIELDS, validate: VALIDATE };
+
+/** "alice to wiki"; empty until both are chosen. */
+function suggestedPolicy({ who, resources }: Pick<PolicyForm, "who" | "resources">): string {
+  const reached = resources.join(", ");
+  return who === "" || reached === "" ? "" : t`${who} to ${reached}`.slice(0, POLICY_NAME_MAX);
+}
+
+function NewFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
+  const suggest = useSuggestion(form.values.name, (name) => form.setFieldValue("name", name));
+  return <PolicyFields form={form} onSubject={(chosen) => suggest(suggestedPolicy(chosen))} />;
+}
 
 /** The address may name the person and the resource of the policy. */
 export function PolicyCreatePage() {
@@ -20,7 +34,7 @@ export function PolicyCreatePage() {
     ...newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone),
     ...(user !== undefined && { whose: "user", who: user }),
     ...(resource !== undefined && { resources: [resource] }),
-    ...(user !== undefined && resource !== undefined && { name: t`${user} to ${resource}` }),
+    name: suggestedPolicy({ who: user ?? "", resources: resource === undefined ? [] : [resource] }),
   };
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -44,7 +58,7 @@ export function PolicyCreatePage() {
       >
         {(form, onBreaks) => (
           <>
-            <PolicyFields form={form} />
+            <NewFields form={form} />
             <PolicyEffect values={form.values} onBreaks={onBreaks} />
           </>
         )}

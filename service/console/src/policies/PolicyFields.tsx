@@ -17,12 +17,15 @@ const WHOSE = [
 export function PolicyFields({
   form,
   named,
+  onSubject,
 }: {
   form: UseFormReturnType<PolicyForm>;
+  /** Called with each choice of the people and of the resources. */
+  onSubject?: (chosen: Pick<PolicyForm, "who" | "resources">) => void;
   /** The display name of the policy's person, by login name. */
   named?: Readonly<Record<string, string>>;
 }) {
-  const { whose } = form.values;
+  const { whose, who, resources } = form.values;
   return (
     <Stack gap="lg">
       <TextInput
@@ -42,7 +45,10 @@ export function PolicyFields({
             aria-label={t`The policy applies to`}
             data={sayOptions(WHOSE)}
             value={whose}
-            onChange={(value) => form.setValues({ whose: value === "user" ? "user" : "group", who: "" })}
+            onChange={(value) => {
+              form.setValues({ whose: value === "user" ? "user" : "group", who: "" });
+              onSubject?.({ who: "", resources });
+            }}
           />
           <NameField
             key={whose}
@@ -53,17 +59,24 @@ export function PolicyFields({
             flex={1}
             miw={200}
             {...form.getInputProps("who")}
-            value={form.values.who === "" ? null : form.values.who}
-            onChange={(who) => form.setFieldValue("who", who ?? "")}
+            value={who === "" ? null : who}
+            onChange={(chosen) => {
+              form.setFieldValue("who", chosen ?? "");
+              onSubject?.({ who: chosen ?? "", resources });
+            }}
           />
         </Group>
       </Stack>
       <NamesField
         area="resources"
         label={t`May reach`}
-        placeholder={form.values.resources.length > 0 ? "" : t`At least one resource`}
+        placeholder={resources.length > 0 ? "" : t`At least one resource`}
         withAsterisk
         {...form.getInputProps("resources")}
+        onChange={(chosen) => {
+          form.setFieldValue("resources", chosen);
+          onSubject?.({ who, resources: chosen });
+        }}
       />
       <ConditionFields form={form} />
       <Switch

@@ -29,9 +29,9 @@ function spelled(text: string, others: RegExp): string {
     .slice(0, DNS_LABEL_MAX);
 }
 
-/** Sets `value` to each next suggestion, unless the person has typed another value. */
+/** Sets `value`, of which the first is a suggestion, to each next one, unless the person has typed another value. */
 export function useSuggestion(value: string, set: (value: string) => void): (next: string) => void {
-  const last = useRef("");
+  const last = useRef(value);
   return (next) => {
     if (value === last.current) set(next);
     last.current = next;
