@@ -194,7 +194,10 @@ async def test_the_access_check_leads_to_a_policy_with_its_fields_filled(
         await page.get_by_role("textbox", name="Name", exact=True).fill("bob reads")
         await page.get_by_role("button", name="Add it").click()
         await expect(page.get_by_text("bob reads is in force")).to_be_visible()
-        await page.get_by_role("link", name="bob reads").click()
+        # Back at the check, which is done anew.
+        answer = page.get_by_role("region", name="Answer to laptop")
+        await expect(answer).to_contain_text("Policy “bob reads” is for this person and this resource.")
+        await shown.open("policies/of/bob%20reads")
         await page.get_by_label("Only from a device that an administrator has approved").click()
         await expect(effect).to_contain_text("The same people may reach it, where the conditions are met")
         await shown.open("policies/new?user=bob&resource=wiki")

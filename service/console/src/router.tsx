@@ -178,7 +178,11 @@ const policiesRoute = createRoute({
 const newPolicyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/new",
-  validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "resource") }),
+  validateSearch: (search) => ({
+    ...text(search, "user"),
+    ...text(search, "resource"),
+    ...text(search, "check"),
+  }),
   component: view(() => import("./policies/PolicyCreatePage"), "PolicyCreatePage"),
 });
 

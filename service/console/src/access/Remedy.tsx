@@ -25,7 +25,7 @@ export function Remedy({ user, fqdn, trace }: { user: string; fqdn: string; trac
   const name = failed?.subject ?? "";
   switch (reason) {
     case "NO_POLICY":
-      return name !== "" ? <TurnOn name={name} /> : <NoPolicy user={user} resource={resource} />;
+      return name !== "" ? <TurnOn name={name} /> : <NoPolicy user={user} fqdn={fqdn} resource={resource} />;
     case "OUTSIDE_HOURS":
     case "POSTURE_NOT_MET":
     case "SOURCE_NOT_ALLOWED":
@@ -145,7 +145,7 @@ function TurnOnDialog({ found: { row, etag }, onClose }: { found: Tagged<Policy>
 }
 
 /** The groups that reach the resource, and a policy of its own. */
-function NoPolicy({ user, resource }: { user: string; resource: string | null }) {
+function NoPolicy({ user, fqdn, resource }: { user: string; fqdn: string; resource: string | null }) {
   const policies = useQuery({
     queryKey: ["policies", "to", resource],
     queryFn: () => allPolicies({ resource: resource ?? "" }),
@@ -170,7 +170,7 @@ function NoPolicy({ user, resource }: { user: string; resource: string | null })
       ))}
       <AnchorLink
         to="/policies/new"
-        search={{ user, ...(resource !== null && { resource }) }}
+        search={{ user, ...(resource !== null && { resource }), check: fqdn }}
         size="sm"
         underline="always"
       >

@@ -27,9 +27,9 @@ function NewFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   return <PolicyFields form={form} onSubject={(chosen) => suggest(suggestedPolicy(chosen))} />;
 }
 
-/** The address may name the person and the resource of the policy. */
+/** The address may name the person and the resource of the policy, and the name whose access check has led here. */
 export function PolicyCreatePage() {
-  const { user, resource } = useSearch({ from: "/frame/policies/new" });
+  const { user, resource, check } = useSearch({ from: "/frame/policies/new" });
   const initial: PolicyForm = {
     ...newPolicy(Intl.DateTimeFormat().resolvedOptions().timeZone),
     ...(user !== undefined && { whose: "user", who: user }),
@@ -51,8 +51,12 @@ export function PolicyCreatePage() {
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["policies"] });
           notifications.show({ message: t`${name} is in force` });
-          // Back leads to the page that has led here, such as the access check.
-          await navigate({ to: "/policies", replace: true });
+          await navigate({
+            ...(user !== undefined && check !== undefined
+              ? { to: "/access", search: { user, name: check } }
+              : { to: "/policies" }),
+            replace: true,
+          });
         }}
         list="/policies"
       >
