@@ -2,7 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Alert, Button, Group, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { IconCheck, IconDots, IconExternalLink } from "@tabler/icons-react";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
@@ -12,10 +12,11 @@ import { controllerQuery } from "../settings/queries";
 import { CopyText } from "../shared/CopyText";
 import { Dialog, DialogButtons } from "../shared/Dialog";
 import { ButtonLink } from "../shared/links";
+import { calledBy } from "../shared/PersonName";
 import { ProblemNote } from "../shared/ProblemNote";
 import { SecretPanel } from "../shared/SecretPanel";
 import { moment } from "../shared/words";
-import { reachesQuery } from "./queries";
+import { personQuery, reachesQuery } from "./queries";
 
 export type Invitation = Schemas["InvitationOut"];
 
@@ -24,7 +25,7 @@ export const makeInvitation = async (user: string): Promise<Invitation> =>
 
 /** The link is made on request, because each one enrols a computer. `made`: the link of a request before. */
 export function InviteDialog({
-  name,
+  name: login,
   made,
   onClose,
 }: {
@@ -32,7 +33,8 @@ export function InviteDialog({
   made?: Invitation | null;
   onClose: () => void;
 }) {
-  const invite = useMutation({ mutationFn: () => makeInvitation(name) });
+  const name = calledBy(login, useQuery(personQuery(login)).data?.row.display_name ?? null);
+  const invite = useMutation({ mutationFn: () => makeInvitation(login) });
   const invitation = made ?? invite.data;
   return (
     <Dialog opened onClose={onClose} title={t`Invite a computer of ${name}`}>
@@ -55,7 +57,7 @@ export function InviteDialog({
           </DialogButtons>
         </Stack>
       ) : (
-        <Made name={name} invitation={invitation} onClose={onClose} />
+        <Made login={login} name={name} invitation={invitation} onClose={onClose} />
       )}
     </Dialog>
   );
@@ -63,15 +65,18 @@ export function InviteDialog({
 
 /** The link, until a computer has used it; and the steps of that computer, as they happen. */
 function Made({
+  login,
   name,
   invitation: { link, expires_at },
   onClose,
 }: {
+  login: string;
+  /** As people write it. */
   name: string;
   invitation: Invitation;
   onClose: () => void;
 }) {
-  const { device, opened } = useFirstSteps(name, link);
+  const { device, opened } = useFirstSteps(login, link);
   const until = moment(expires_at);
   return (
     <Stack>
@@ -91,7 +96,7 @@ function Made({
           {opened === null ? t`${name} has not opened a page yet` : t`${name} has opened ${opened}`}
         </Step>
       </Stack>
-      <WithoutPolicy name={name} />
+      <WithoutPolicy login={login} name={name} />
       {device === null && <WithoutWarning link={link} />}
       {device === null ? (
         <SecretPanel label={t`Invitation`} value={link} about={t`Valid until ${until}.`} onClose={onClose} />
@@ -134,29 +139,46 @@ function WithoutWarning({ link }: { link: string }) {
   );
 }
 
+const someResourceQuery = queryOptions({
+  queryKey: ["resources", "any"],
+  queryFn: async () =>
+    body(await api.GET("/api/v1/resources", { params: { query: { limit: 1 } } })).length > 0,
+});
+
 /** The policy opens in another tab, because this dialog shows the link only once and follows the computer. */
-function WithoutPolicy({ name }: { name: string }) {
+function WithoutPolicy({ login, name }: { login: string; name: string }) {
   const mayWrite = useMayWrite("policies");
-  if (useQuery(reachesQuery(name)).data !== false) return null;
+  const mayAdd = useMayWrite("resources");
+  const isWithout = useQuery(reachesQuery(login)).data === false;
+  const resources = useQuery({ ...someResourceQuery, enabled: isWithout }).data;
+  if (!isWithout || resources === undefined) return null;
+  const button = {
+    target: "_blank",
+    variant: "default",
+    size: "compact-sm",
+    mt: "xs",
+    h: "auto",
+    maw: "100%",
+    styles: { label: { whiteSpace: "normal", lineHeight: 1.4, paddingBlock: 3 } },
+    rightSection: <IconExternalLink size={14} aria-label={t`in a new tab`} />,
+  } as const;
   return (
     <Alert variant="light" color="yellow">
       <Text size="sm">
-        <Trans>{name} can open nothing yet: no policy lets them reach a resource.</Trans>
+        {resources ? (
+          <Trans>{name} can open nothing yet: no policy lets them reach a resource.</Trans>
+        ) : (
+          <Trans>{name} can open nothing yet: there is no resource.</Trans>
+        )}
       </Text>
-      {mayWrite && (
-        <ButtonLink
-          to="/policies/new"
-          search={{ user: name }}
-          target="_blank"
-          variant="default"
-          size="compact-sm"
-          mt="xs"
-          h="auto"
-          maw="100%"
-          styles={{ label: { whiteSpace: "normal", lineHeight: 1.4, paddingBlock: 3 } }}
-          rightSection={<IconExternalLink size={14} aria-label={t`in a new tab`} />}
-        >
+      {resources && mayWrite && (
+        <ButtonLink to="/policies/new" search={{ user: login }} {...button}>
           <Trans>Add a policy for {name}</Trans>
+        </ButtonLink>
+      )}
+      {!resources && mayAdd && (
+        <ButtonLink to="/resources/new" {...button}>
+          <Trans>Add a resource</Trans>
         </ButtonLink>
       )}
     </Alert>
