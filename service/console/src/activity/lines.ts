@@ -29,7 +29,7 @@ const KINDS: Readonly<Record<string, MessageDescriptor>> = {
 
 /** Each act that the log names, in words that follow the kind of its object. */
 const ACTS: Readonly<Record<string, MessageDescriptor>> = {
-  "tunnel.open": msg`opened`,
+  "tunnel.open": msg`asked for`,
   "tunnel.close": msg`closed`,
   "tunnel.activate": msg`keys used`,
   "tunnel.renew": msg`renewed`,

@@ -48,10 +48,10 @@ export function OverviewPage() {
       <Wizard />
       <SimpleGrid cols={{ base: 2, md: 4 }} mb="lg">
         <Figure label={t`Tunnels open`}>{isKnown ? open.length : "–"}</Figure>
-        <Figure label={t`People connected`}>
+        <Figure label={t`People with a tunnel`}>
           {isKnown ? new Set(open.map(({ user }) => user)).size : "–"}
         </Figure>
-        <Figure label={t`Devices connected`}>
+        <Figure label={t`Devices with a tunnel`}>
           {isKnown ? new Set(open.map(({ device_id }) => device_id)).size : "–"}
         </Figure>
         <Figure label={t`Gateways online`} alarm={isKnown && online < fleet.length}>
