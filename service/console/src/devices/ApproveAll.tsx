@@ -16,7 +16,7 @@ const NAMED_MAX = 5;
 type Sought = Pick<DeviceFilter, "q" | "user">;
 
 /** Offers to approve each device that waits, also those that the list has not loaded; with a search, those that it finds. */
-export function ApproveAll({ sought, onDone }: { sought: Sought; onDone: () => void }) {
+export function ApproveAll({ sought, onDone }: { sought: Sought; onDone: (ids: readonly string[]) => void }) {
   const waiting = useQuery(waitingQuery(sought)).data;
   const [isAsked, setAsked] = useState(false);
   const count = waiting?.rows.length ?? 0;
@@ -41,13 +41,13 @@ function ApproveAllDialog({
 }: {
   sought: Sought;
   onClose: () => void;
-  onDone: () => void;
+  onDone: (ids: readonly string[]) => void;
 }) {
   const found = useQuery(allWaitingQuery(sought));
   const devices = found.data ?? [];
   const [done, setDone] = useState(0);
-  const ended = () => {
-    onDone();
+  const ended = (ids: readonly string[]) => {
+    onDone(ids);
     onClose();
   };
   const approve = useApproval(ended, undefined, setDone);

@@ -27,7 +27,11 @@ const GONE = ["DEVICE_REVOKED", "NOT_FOUND"];
  * Approves devices, one after the other; the rest stays as it is when one is refused. `name`: of a single one. `onEach` gets
  * the number of devices that are done.
  */
-export function useApproval(onDone: () => void, name?: string, onEach?: (done: number) => void) {
+export function useApproval(
+  onDone: (ids: readonly string[]) => void,
+  name?: string,
+  onEach?: (done: number) => void,
+) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (ids: readonly string[]) => {
@@ -44,14 +48,14 @@ export function useApproval(onDone: () => void, name?: string, onEach?: (done: n
       }
       return approved;
     },
-    onSuccess: (approved) => {
+    onSuccess: (approved, ids) => {
       notifications.show({
         message:
           name !== undefined
             ? t`${name} is approved`
             : plural(approved, { one: "# device is approved", other: "# devices are approved" }),
       });
-      onDone();
+      onDone(ids);
     },
     onError: notifyProblem,
     onSettled: () => queries.invalidateQueries({ queryKey: ["devices"] }),
@@ -59,8 +63,14 @@ export function useApproval(onDone: () => void, name?: string, onEach?: (done: n
 }
 
 /** On a phone the menu has it. */
-export function Approve({ device: { id, name, user } }: { device: Device }) {
-  const approve = useApproval(() => undefined, name);
+export function Approve({
+  device: { id, name, user },
+  onDone,
+}: {
+  device: Device;
+  onDone: (ids: readonly string[]) => void;
+}) {
+  const approve = useApproval(onDone, name);
   return (
     <Button
       size="compact-sm"
@@ -79,16 +89,18 @@ export function Approve({ device: { id, name, user } }: { device: Device }) {
 export function More({
   device,
   mayWrite,
+  onApproved,
   onDo,
 }: {
   device: Device;
   mayWrite: boolean;
+  onApproved: (ids: readonly string[]) => void;
   onDo: (what: Doing) => void;
 }) {
   const { id, name, user } = device;
   const state = stateOf(device);
   const queries = useQueryClient();
-  const approve = useApproval(() => undefined, name);
+  const approve = useApproval(onApproved, name);
   const withdraw = useMutation({
     mutationFn: () =>
       api.POST("/api/v1/devices/{device_id}/unapprove", { params: { path: { device_id: id } } }),

@@ -37,7 +37,13 @@ export function DeviceListPage() {
   };
   const { state, q, user } = filter;
   const sought = { ...(q !== undefined && { q }), ...(user !== undefined && { user }) };
-  const someWait = (useQuery(waitingQuery(sought)).data?.rows.length ?? 0) > 0;
+  const waiting = useQuery(waitingQuery(sought)).data?.rows ?? [];
+  const someWait = waiting.length > 0;
+  const approved = (ids: readonly string[]) => {
+    setChosen(new Set());
+    // With the last one approved, the list of those that wait would be empty, and not show what was done.
+    if (state === "pending" && waiting.every(({ id }) => ids.includes(id))) show({ state: "" });
+  };
   // A choice makes sense among devices with which the same can be done.
   const choosing = mayWrite && someWait && (state === undefined || state === "pending");
   return (
@@ -65,8 +71,8 @@ export function DeviceListPage() {
               onChange={(state) => show({ state: state ?? "" })}
             />
             {filter.user !== undefined && <Whose user={filter.user} onClear={() => show({ user: "" })} />}
-            {choosing && <ApproveAll sought={sought} onDone={() => setChosen(new Set())} />}
-            {chosen.size > 0 && <ApproveChosen ids={chosen} onDone={() => setChosen(new Set())} />}
+            {choosing && <ApproveAll sought={sought} onDone={approved} />}
+            {chosen.size > 0 && <ApproveChosen ids={chosen} onDone={approved} />}
           </>
         }
         options={devicesQuery(filter)}
@@ -80,8 +86,13 @@ export function DeviceListPage() {
             align: "right",
             cell: (device) => (
               <Group gap="xs" justify="flex-end">
-                {mayWrite && stateOf(device) === "pending" && <Approve device={device} />}
-                <More device={device} mayWrite={mayWrite} onDo={(what) => setDoing({ what, device })} />
+                {mayWrite && stateOf(device) === "pending" && <Approve device={device} onDone={approved} />}
+                <More
+                  device={device}
+                  mayWrite={mayWrite}
+                  onApproved={approved}
+                  onDo={(what) => setDoing({ what, device })}
+                />
               </Group>
             ),
           },
@@ -111,7 +122,13 @@ function Whose({ user, onClear }: { user: string; onClear: () => void }) {
   );
 }
 
-function ApproveChosen({ ids, onDone }: { ids: ReadonlySet<string>; onDone: () => void }) {
+function ApproveChosen({
+  ids,
+  onDone,
+}: {
+  ids: ReadonlySet<string>;
+  onDone: (ids: readonly string[]) => void;
+}) {
   const approve = useApproval(onDone);
   return (
     <Button loading={approve.isPending} onClick={() => approve.mutate([...ids])}>
