@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from culvert_proto import CATALOGUE, Reason
 
-# By field: an example, and its meaning.
+# By field: an example, and its meaning. A person is none, because readers would write to the address.
 _FIELDS = {
     "address": ("192.0.2.7", "the address"),
     "age": ("30 minutes", "the age that a policy allows"),
@@ -36,7 +36,7 @@ _FIELDS = {
     "organisation": ("vpn.corp.example", "the organisation"),
     "organisations": ("vpn.corp.example, vpn.lab.example", "the organisations"),
     "other": ("vpn.lab.example", "the other organisation"),
-    "owner": ("bob@corp.example", "the owner"),
+    "owner": ("‹owner›", "the owner"),
     "path": ("/var/lib/culvertd/profile.json", "the file"),
     "pool": ("10.30.0.0/16", "the gateway's pool of addresses"),
     "port": ("4500", "the port"),
@@ -52,7 +52,7 @@ _FIELDS = {
     "suite": ("aes-cbc-hmac-sha1-96", "the suite"),
     "tunnel": ("berlin-paris", "the site tunnel"),
     "types": ("TXT", "the types of the records"),
-    "user": ("alice", "the person"),
+    "user": ("‹person›", "the person"),
     "verb": ("write", "the act"),
     "what": ("The resource wiki", "the object"),
     "where": ("the gateway gw-berlin", "the part that refuses it"),
@@ -91,6 +91,7 @@ _OF_REASON: Mapping[str, Mapping[str, str]] = {
     "GATEWAY_REFUSED": {"why": "its tables are full"},
     "GENERATION_STALE": {"asked": "4"},
     "HANDSHAKE_REFUSED": {"why": "connection reset by peer"},
+    "NO_POLICY": {"name": "‹name›"},
     "LAST_OWNER": {"name": "olga"},
     "LOCAL_NETWORK_BLOCKED": {"device": "docker0"},
     "LOCAL_NETWORK_OPEN": {"device": "docker0"},

@@ -17,6 +17,20 @@ _PARTS = {
     "dns-updater": "the DNS updater",
     "proto": "laptop and controller",
 }
+# The denials whose remedy the access check offers to an administrator.
+_CHECKED = frozenset(
+    (
+        Reason.NO_POLICY,
+        Reason.NAME_UNKNOWN,
+        Reason.OUTSIDE_HOURS,
+        Reason.POSTURE_NOT_MET,
+        Reason.SOURCE_NOT_ALLOWED,
+        Reason.DEVICE_NOT_APPROVED,
+        Reason.DEVICE_REVOKED,
+        Reason.GATEWAY_DOWN,
+        Reason.GATEWAY_DRAINING,
+    )
+)
 _NUMBER = re.compile(r"^  REASON_(\w+) = (\d+);")
 _COMMENT = re.compile(r"^  // (.*)")
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -36,6 +50,14 @@ def _page(reason: Reason, parts: tuple[str, ...]) -> str:
     examples = list_examples(reason)
     lines = [f"# {reason.name}", "", "## What happened", "", _show(reason, entry.message), ""]
     lines += ["## What to do", "", _show(reason, f"{entry.remedy} {entry.shell}".rstrip()), ""]
+    if reason in _CHECKED:
+        lines += [
+            "## For administrators",
+            "",
+            "In the console, *Access check* shows the decision for the person and the name, step by step, and leads to the "
+            "remedy, such as *Add a policy*.",
+            "",
+        ]
     if examples:
         lines += ["The sentences have examples, instead of which an error names the case:", ""]
         lines += ["| example | stands for | field |", "|---|---|---|"]

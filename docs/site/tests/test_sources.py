@@ -78,8 +78,11 @@ def test_each_reason_and_each_setting_has_its_place() -> None:
         # People read examples, and no placeholders.
         assert not re.search(r"\{\w+\}", page)
     denied = pages["reasons/NO_POLICY.md"]
-    assert "No policy lets *alice* reach *git.corp.example*." in denied
-    assert "| *alice* | the person | `user` |" in denied
+    assert "No policy lets *‹person›* reach *‹name›*." in denied
+    assert "Ask *‹owner›*, who owns it." in denied
+    assert "| *‹person›* | the person | `user` |" in denied
+    assert "*Access check* shows the decision" in denied
+    assert "Access check" not in pages["reasons/CSR_INVALID.md"]
     settings = dict(write_settings())
     assert "## database_url\n\n`CULVERT_DATABASE_URL` · no default" in settings["settings/controller.md"]
     assert "## udp_port\n\n`--udp-port` · default: `4500`" in settings["settings/culvertd.md"]
