@@ -47,7 +47,7 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         await expect(name).to_have_accessible_description(re.compile("cannot stand in a name"))
         await expect(page.get_by_role("alert")).to_have_count(0)
         await shown.picture("why-fault")
-        # Of a pasted address, the host is the name.
+        # The host of a pasted address is the name.
         await name.fill("https://git.corp.example:8443/wiki?page=1")
         await page.get_by_role("button", name="Check").click()
         await expect(name).to_have_value("git.corp.example")

@@ -251,7 +251,7 @@ async def reach(session: AsyncSession, resources: Collection[str]) -> Reach:
 async def list_ways(
     session: AsyncSession, resources: Collection[str]
 ) -> Sequence[tuple[Subject, str, frozenset[int]]]:
-    """Of each enabled policy to the named resources: group or person, what `facts.parse` takes, and those resources."""
+    """Group or person, what `facts.parse` takes, and those of these resources, of each enabled policy to any of them."""
     query = (
         select(
             Policy.group_id,

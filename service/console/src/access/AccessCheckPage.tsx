@@ -219,7 +219,7 @@ function localTime(at: string): string {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/** Of a denial in the past: whether the device is permitted now, or the remedy. */
+/** The answer of now and the remedy, below a denial in the past. */
 function Today({ user, name, past }: { user: string; name: string; past: Trace }) {
   const today = useQuery(tracesQuery(user, name)).data?.find(({ device_id }) => device_id === past.device_id);
   if (today === undefined) return null;
