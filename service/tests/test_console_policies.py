@@ -61,7 +61,9 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await expect(name).to_be_focused()
         place = await name.bounding_box()
         header = await page.get_by_role("banner").bounding_box()
-        assert place and header and place["y"] >= header["height"]
+        assert place
+        assert header
+        assert place["y"] >= header["height"]
         await choose(page, "Group", "writers")
         await choose(page, "May reach", "wiki")
         await page.keyboard.press("Escape")
@@ -207,7 +209,7 @@ async def test_the_access_check_leads_to_a_policy_with_its_fields_filled(
             "1 person gets access once a device of theirs meets the conditions: bob"
         )
         await expect(effect.get_by_role("link", name="Show the devices")).to_have_attribute(
-            "href", "/devices?user=bob"
+            "href", "/console/devices?user=bob"
         )
         await shown.picture("policy-waiting")
         await page.set_viewport_size(NARROW)

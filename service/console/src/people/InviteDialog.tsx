@@ -114,7 +114,7 @@ function Made({
 /** While browsers get a certificate of Culvert's CA: the command that checks this CA by the link. */
 function WithoutWarning({ link }: { link: string }) {
   if (!useQuery(controllerQuery).data?.own_certificate) return null;
-  const line = `culvert enroll '${link}'`;
+  const line = ["culvert", "enroll", `'${link}'`].join(" ");
   return (
     <Stack gap="xs">
       <Text size="sm">
