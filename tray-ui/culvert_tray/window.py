@@ -35,7 +35,7 @@ from culvert_tray.view import Down, View, status_of
 Dispatch = Callable[[Command], None]
 
 _SIZE = QSize(860, 640)
-# Of the head, left and right together.
+# The head's margins, left and right together.
 _MARGINS = 32
 _ICON = 44
 # The characters of a control that stands beside the status.
