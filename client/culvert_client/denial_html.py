@@ -13,7 +13,7 @@ from string import Template
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import make_readable
 from culvert_proto.language import LANGUAGES, SOURCE, Words, speaking
-from culvert_proto.screens.owner import mail_to, owner_of
+from culvert_proto.owner import mail_to, owner_of
 from culvert_proto.shown_text import make_all_plain
 
 CODE_PATH = "/.culvert/code"

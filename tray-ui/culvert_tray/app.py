@@ -24,7 +24,7 @@ from typing import NoReturn
 from culvert_proto import CulvertError, local_pb2
 from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
-from culvert_proto.screens.owner import mail_to
+from culvert_proto.owner import mail_to
 from PyQt6.QtCore import (
     QMessageLogContext,
     QObject,

@@ -23,9 +23,9 @@ from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import is_wildcard, make_readable
+from culvert_proto.owner import owner_of
 from culvert_proto.phrases import duration
 from culvert_proto.screens.organisations import code_is_unknown, is_enrolled, split_status
-from culvert_proto.screens.owner import owner_of
 from culvert_proto.screens.units import clock, round_trip
 
 from culvert_tray.commands import (
