@@ -24,7 +24,8 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 from scapy.utils6 import in6_getnsma, in6_getnsmac  # type: ignore[attr-defined]
 
-pytestmark = pytest.mark.slow
+# No SA takes part.
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("gateway", ["engine"], indirect=True)]
 
 UNSPECIFIED = "0.0.0.0"  # noqa: S104
 BROADCAST = "ff:ff:ff:ff:ff:ff"
