@@ -35,6 +35,8 @@ from culvert_tray.view import Down, View, status_of
 Dispatch = Callable[[Command], None]
 
 _SIZE = QSize(860, 640)
+# The tabs and a page keep so much room: for the card of an opening and two rows.
+_LOWEST = QSize(_SIZE.width(), 400)
 # The head's margins, left and right together.
 _MARGINS = 32
 _ICON = 44
@@ -157,8 +159,11 @@ class StatusWindow(QWidget):
 class _Tabs(QTabWidget):
     """Its pages have lists, which shrink and scroll themselves before the window does."""
 
-    def hasHeightForWidth(self) -> bool:  # noqa: N802  Qt's name
+    def hasHeightForWidth(self) -> bool:  # noqa: N802  Qt's names
         return False
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        return super().minimumSizeHint().boundedTo(_LOWEST)
 
 
 class _Head(QFrame):
