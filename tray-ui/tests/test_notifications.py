@@ -20,6 +20,7 @@ from .canned_daemon import RECOVERY_CODES, RIGHT_CODE, CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, wait_until
 from .test_link import LINK
+from .test_window import wait_for_text
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,8 @@ def test_each_click_on_a_refused_name_is_answered_in_one_notice(
     canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
     start_tray(desktop, "--window")
     wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    # There is nothing to search before.
+    wait_for_text(desktop, "git.corp.example")
     desktop.key("slash")
     desktop.type("git")
     for clicks in (1, 2):

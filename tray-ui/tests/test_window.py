@@ -52,7 +52,7 @@ def _nodes(desktop: Desktop) -> list[Node]:
     return [node for node in bus.nodes("Culvert") if node.showing]
 
 
-def _wait_for(desktop: Desktop, text: str) -> None:
+def wait_for_text(desktop: Desktop, text: str) -> None:
     wait_until(lambda: any(text in node.name for node in _nodes(desktop)), f"the window does not show {text}")
 
 
@@ -74,11 +74,11 @@ def test_a_resource_is_searched_and_opened_with_the_keyboard(
     _window(bare)
     bare.key("slash")
     bare.type("1.17")
-    _wait_for(bare, "r17.corp.example")
+    wait_for_text(bare, "r17.corp.example")
     bare.screenshot(SCREENS / "window-search.png")
     assert not any("r16.corp.example" in node.name for node in _nodes(bare))
     bare.key("ctrl+d")
-    _wait_for(bare, "favourite")
+    wait_for_text(bare, "favourite")
     bare.key("Return")
     wait_until(lambda: canned.asked == [local_pb2.OpenTunnelRequest(name="r17.corp.example")], "not asked")
 
@@ -88,7 +88,7 @@ def test_tunnels_are_listed_and_closed(bare: Desktop, canned: CannedDaemon, star
     start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+2", "Tab", "Down")
-    _wait_for(bare, "1.2 MB")
+    wait_for_text(bare, "1.2 MB")
     bare.screenshot(SCREENS / "window-tunnels.png")
     bare.key("Return")
     wait_until(lambda: len(canned.asked) == 1, "not closed")
@@ -102,13 +102,13 @@ def test_the_last_opening_is_measured_at_a_click(
     start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+2")
-    _wait_for(bare, "Server and page were not measured.")
+    wait_for_text(bare, "Server and page were not measured.")
     bare.key("alt+m")
     wait_until(lambda: canned.asked == [local_pb2.TimeHopsRequest(name="wiki.corp.example")], "not measured")
     canned.show(statuses.opened(now=time.time(), page=2.4))
-    _wait_for(bare, "The page is slow, not Culvert: its server took 2.4 s for the first byte.")
-    _wait_for(bare, "2.4 s, slow")
-    _wait_for(bare, "Measure now")
+    wait_for_text(bare, "The page is slow, not Culvert: its server took 2.4 s for the first byte.")
+    wait_for_text(bare, "2.4 s, slow")
+    wait_for_text(bare, "Measure now")
     bare.screenshot(SCREENS / "window-opening.png")
 
 
@@ -121,10 +121,10 @@ def test_the_chosen_tunnels_opening_is_shown(bare: Desktop, canned: CannedDaemon
     start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+2")
-    _wait_for(bare, "wiki.corp.example opened at")
+    wait_for_text(bare, "wiki.corp.example opened at")
     bare.key("slash")
     bare.type("git")
-    _wait_for(bare, "git.corp.example opened at")
+    wait_for_text(bare, "git.corp.example opened at")
     bare.screenshot(SCREENS / "window-opening-chosen.png")
     bare.key("alt+m")
     wait_until(lambda: canned.asked == [local_pb2.TimeHopsRequest(name="git.corp.example")], "not measured")
@@ -140,8 +140,8 @@ def test_a_name_neither_turns_the_text_around_nor_becomes_markup(
     start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+2")
-    _wait_for(bare, "ali\ufffdec")
-    _wait_for(bare, "<h1>gw\ufffd</h1>")
+    wait_for_text(bare, "ali\ufffdec")
+    wait_for_text(bare, "<h1>gw\ufffd</h1>")
     assert not any({"\u202e", "\u2066"} & set(node.name) for node in _nodes(bare))
     bare.screenshot(SCREENS / "window-strange-names.png")
 
@@ -155,12 +155,12 @@ def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     tray = start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+3")
-    _wait_for(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
+    wait_for_text(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
     canned.happen(denied)
-    _wait_for(bare, "git.corp.example was denied.")
+    wait_for_text(bare, "git.corp.example was denied.")
     bare.screenshot(SCREENS / "window-activity.png")
     bare.key("alt+5")
-    _wait_for(bare, "Notify me when")
+    wait_for_text(bare, "Notify me when")
     bare.key("alt+s")
     time.sleep(0.3)
     bare.screenshot(SCREENS / "window-settings.png")
@@ -184,16 +184,16 @@ def test_tunnels_and_activity_are_searched(bare: Desktop, canned: CannedDaemon, 
         ("3", "moved paris", "moved from gw-paris", "was denied"),
     ):
         bare.key(f"alt+{page}")
-        _wait_for(bare, gone)
+        wait_for_text(bare, gone)
         bare.key("ctrl+f")
         bare.type(typed)
         wait_until(lambda gone=gone: not any(gone in it.name for it in _nodes(bare)), f"{gone} stays")
-        _wait_for(bare, kept)
+        wait_for_text(bare, kept)
         bare.screenshot(SCREENS / f"window-search-{page}.png")
         # A search never closes a tunnel.
         bare.key("Return")
         bare.type("zzz")
-        _wait_for(bare, "Nothing here contains")
+        wait_for_text(bare, "Nothing here contains")
         bare.screenshot(SCREENS / f"window-search-{page}-nothing.png")
     assert canned.asked == []
 
@@ -207,7 +207,7 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare.key("alt+4")
     bare.screenshot(SCREENS / "window-diagnostics-before.png")
     bare.key("alt+r")
-    _wait_for(bare, "No valid code.")
+    wait_for_text(bare, "No valid code.")
     bare.screenshot(SCREENS / "window-diagnostics.png")
     assert not any("culvert code" in node.name for node in _nodes(bare))
     # The list selects the row that begins with what is typed.
@@ -216,7 +216,7 @@ def test_diagnostics_show_the_doctors_verdicts(
     wait_until(lambda: any("Enter a code" in title for title in bare.windows()), "no dialog for the code")
     bare.key("Escape")
     bare.key("alt+6")
-    _wait_for(bare, "This computer is laptop")
+    wait_for_text(bare, "This computer is laptop")
     assert {"Documentation", "Add an organisation…", "Quit (tunnels stay up)"} <= {
         it.name for it in _nodes(bare)
     }
@@ -238,7 +238,7 @@ def test_the_window_uses_dark_colours_and_scales_to_200_percent(
         _window(dark)
         dark.screenshot(SCREENS / "window-dark-resources.png")
         dark.key("alt+3")
-        _wait_for(dark, "git.corp.example was denied.")
+        wait_for_text(dark, "git.corp.example was denied.")
         dark.screenshot(SCREENS / "window-dark-activity.png")
         tray.terminate()
         assert tray.wait(10) == 0
@@ -252,7 +252,7 @@ def test_without_the_daemon_the_window_says_so(
     canned.stop()
     start_tray(bare, "--window")
     _window(bare)
-    _wait_for(bare, "Culvert is not running")
+    wait_for_text(bare, "Culvert is not running")
     bare.screenshot(SCREENS / "window-off.png")
 
 
@@ -269,11 +269,11 @@ def test_the_daemon_is_started_through_the_system_and_a_refusal_is_shown(
     canned.stop()
     start_tray(bare, "--window", PATH=f"{tmp_path}:{os.environ['PATH']}")
     _window(bare)
-    _wait_for(bare, "Start Culvert")
+    wait_for_text(bare, "Start Culvert")
     bare.key("Tab", "space")
     wait_until((tmp_path / "called").exists, "systemctl is not called")
     if shown:
-        _wait_for(bare, shown)
+        wait_for_text(bare, shown)
         bare.screenshot(SCREENS / "window-start-refused.png")
     assert (tmp_path / "called").read_text() == "start culvertd.service\n"
 
@@ -295,7 +295,7 @@ def test_a_page_opens_at_the_port_that_its_tunnel_carries(
     bare.key("slash")
     bare.type("mail")
     bare.key("Return")
-    _wait_for(bare, "mail.corp.example has no web page")
+    wait_for_text(bare, "mail.corp.example has no web page")
     bare.screenshot(SCREENS / "window-without-page.png")
     bare.key("ctrl+a")
     bare.type("wiki")
@@ -310,12 +310,12 @@ def test_a_notice_leaves_the_window_when_its_cause_ends(
     canned.show(statuses.connected(now=time.time()))
     start_tray(bare, "--window")
     _window(bare)
-    _wait_for(bare, "Connected — 2 tunnels up")
+    wait_for_text(bare, "Connected — 2 tunnels up")
     canned.show(statuses.through("gw-paris", now=time.time()))
-    _wait_for(bare, "wiki.corp.example goes through gw-paris now")
+    wait_for_text(bare, "wiki.corp.example goes through gw-paris now")
     bare.screenshot(SCREENS / "window-notice.png")
     canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
-    _wait_for(bare, "Ready — no tunnel up")
+    wait_for_text(bare, "Ready — no tunnel up")
     wait_until(lambda: not any("gw-paris now" in node.name for node in _nodes(bare)), "the notice stays")
     bare.screenshot(SCREENS / "window-notice-over.png")
 
@@ -323,9 +323,9 @@ def test_a_notice_leaves_the_window_when_its_cause_ends(
 def test_the_heads_text_is_not_repeated(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     canned.show(statuses.connected(now=time.time()))
     start_tray(bare, "--window")
-    _wait_for(bare, "Connected — 2 tunnels up")
+    wait_for_text(bare, "Connected — 2 tunnels up")
     canned.show(statuses.silent(now=time.time()))
-    _wait_for(bare, "gw-berlin does not answer")
+    wait_for_text(bare, "gw-berlin does not answer")
     time.sleep(0.5)
     bare.screenshot(SCREENS / "window-silent.png")
     said = [node.name for node in _nodes(bare) if node.showing and "nothing comes back" in node.name]
@@ -341,7 +341,7 @@ def test_the_answer_to_a_click_goes_with_the_next_click(
     bare.key("slash")
     bare.type("git")
     bare.key("Return")
-    _wait_for(bare, "No policy lets alice reach")
+    wait_for_text(bare, "No policy lets alice reach")
     bare.screenshot(SCREENS / "window-answer.png")
     bare.key("ctrl+d")
     wait_until(lambda: not any("No policy" in node.name for node in _nodes(bare)), "the answer stays")
@@ -359,7 +359,7 @@ def test_settings_change_the_language_and_the_start_with_the_session(
     tray = start_tray(bare, "--window", **environment)
     _window(bare)
     bare.key("alt+5")
-    _wait_for(bare, "Agreed: 9.9.9.0/24")
+    wait_for_text(bare, "Agreed: 9.9.9.0/24")
     bare.key("alt+w")
     wait_until(own.exists, "it still starts with the session")
     bare.key("alt+w")
@@ -368,8 +368,8 @@ def test_settings_change_the_language_and_the_start_with_the_session(
     time.sleep(0.5)
     bare.screenshot(SCREENS / "window-settings-language.png")
     bare.key("Up", "Return")
-    _wait_for(bare, "Benachrichtigen, wenn")
-    _wait_for(bare, "Bereit — kein Tunnel offen")
+    wait_for_text(bare, "Benachrichtigen, wenn")
+    wait_for_text(bare, "Bereit — kein Tunnel offen")
     assert not any("Notify me" in node.name for node in _nodes(bare))
     bare.screenshot(SCREENS / "window-settings-german.png")
     stored = json.loads((Path(bare.env["HOME"]) / ".config/culvert/tray.json").read_text())
