@@ -179,7 +179,7 @@ EMPTY = (
     state("no-device", "devices", See("No devices yet")),
     state("no-policy", "policies", See("No policies yet")),
     state("no-assertion", "assertions", See("No assertions yet")),
-    state("no-zone", "dns", See("No name server yet for corp.example")),
+    state("no-zone", "dns", See("Add the name server")),
     state("no-token", "settings?part=tokens", See("No tokens")),
 )
 
