@@ -71,6 +71,9 @@ def fit(window: QWidget, told: QWidget | None = None) -> None:
     """
 
     def resize() -> None:
+        # Their contents have changed, and the layout does not know yet.
+        for area in window.findChildren(Scrolled):
+            area.updateGeometry()
         # This alone stops at two thirds of the screen.
         window.adjustSize()
         if (layout := window.layout()) is not None and layout.hasHeightForWidth():

@@ -71,7 +71,9 @@ class Scrolled(QScrollArea):
         return True
 
     def heightForWidth(self, a0: int) -> int:  # noqa: N802
-        return self._content.heightForWidth(a0)
+        # Qt leaves the scroll bar where the content fits without it, but not beside it.
+        bar = self.verticalScrollBar()
+        return self._content.heightForWidth(a0 - (bar.sizeHint().width() if bar is not None else 0))
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return self._content.sizeHint()

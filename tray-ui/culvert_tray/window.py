@@ -35,8 +35,8 @@ from culvert_tray.view import Down, View, status_of
 Dispatch = Callable[[Command], None]
 
 _SIZE = QSize(860, 640)
-# The tabs and a page keep so much room: for the card of an opening and two rows.
-_LOWEST = QSize(_SIZE.width(), 400)
+# The most room, in pixels, that tabs and page keep: for the card of an opening and two rows.
+_LOWEST = 400
 # The head's margins, left and right together.
 _MARGINS = 32
 _ICON = 44
@@ -151,6 +151,7 @@ class StatusWindow(QWidget):
         self._closed()
 
     def _on_page(self) -> None:
+        self._tabs.updateGeometry()
         # The page's card says the same.
         listed = self._tabs.currentWidget() in (self._resources, self._tunnels)
         self._head.setVisible(not (listed and self._view is not None and needs_card(self._view)))
@@ -163,7 +164,14 @@ class _Tabs(QTabWidget):
         return False
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        return super().minimumSizeHint().boundedTo(_LOWEST)
+        """That of the page that is shown, and not of the one that needs most."""
+        page, bar = self.currentWidget(), self.tabBar()
+        if page is None or bar is None:
+            return super().minimumSizeHint()
+        needed = page.minimumSizeHint().height()
+        if (layout := page.layout()) is not None and layout.hasHeightForWidth():
+            needed = max(needed, layout.minimumHeightForWidth(self.width()))
+        return QSize(super().minimumSizeHint().width(), min(bar.sizeHint().height() + needed, _LOWEST))
 
 
 class _Head(QFrame):

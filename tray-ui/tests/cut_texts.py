@@ -1,4 +1,4 @@
-"""Prints the texts that their boxes cut, of each dialog and of the window in each state, on a low screen without a desktop.
+"""Prints what is cut, and what is scrolled without need, in each dialog and in the window in each state, without a desktop.
 
 cd tray-ui; LC_ALL=de_DE.UTF-8 QT_QPA_PLATFORM=offscreen:configfile=SCREEN.json python -m tests.cut_texts
 """
@@ -15,6 +15,7 @@ from culvert_tray.daemon import Daemon, Refusal
 from culvert_tray.details import details
 from culvert_tray.dialogs import ClaimsDialog, CodeDialog, CodeForm, DetailsDialog
 from culvert_tray.enrolment import EnrolDialog
+from culvert_tray.parts import Scrolled
 from culvert_tray.preferences import Preferences
 from culvert_tray.style import install_style, make_application
 from culvert_tray.translation import install
@@ -25,6 +26,11 @@ from PyQt6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPushButton, QWi
 
 from . import statuses
 from .canned_daemon import RECOVERY_CODES
+
+# In pixels; what a window manager adds.
+_TITLE_BAR = 40
+# The rounds of events in which a window comes to rest.
+_ROUNDS = 4
 
 Kind = TypeVar("Kind", bound=QWidget)
 
@@ -162,13 +168,18 @@ if __name__ == "__main__":
     for name, window in windows():
         kept.append(window)
         window.show()
-        app.processEvents()
+        for _ in range(_ROUNDS):
+            app.processEvents()
         for text in cut(window):
             print(f"{name}: {text!r}")
         screen = window.screen()
         assert screen is not None
         if window.height() > screen.availableSize().height():
             print(f"{name}: higher than the screen: {window.height()}")
+        if window.height() + _TITLE_BAR < screen.availableSize().height() and name != "opened, low window":
+            for area in _shown(window, Scrolled):
+                if (bar := area.verticalScrollBar()) is not None and bar.maximum():
+                    print(f"{name}: scrolled, though the screen has room")
         if window.minimumSizeHint().width() > screen.availableSize().width():
             print(f"{name}: wider than the screen: {window.minimumSizeHint().width()}")
         if isinstance(window, StatusWindow):
