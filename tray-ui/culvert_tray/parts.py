@@ -73,7 +73,8 @@ class Scrolled(QScrollArea):
     def heightForWidth(self, a0: int) -> int:  # noqa: N802
         # Qt leaves the scroll bar where the content fits without it, but not beside it.
         bar = self.verticalScrollBar()
-        return self._content.heightForWidth(a0 - (bar.sizeHint().width() if bar is not None else 0))
+        needed = self._content.heightForWidth(a0 - (bar.sizeHint().width() if bar is not None else 0))
+        return needed if needed >= 0 else self._content.sizeHint().height()
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return self._content.sizeHint()

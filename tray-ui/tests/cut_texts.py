@@ -104,6 +104,7 @@ def dialogs() -> Iterator[tuple[str, QWidget]]:
         ("invitation", EnrolDialog(_daemon(whose, enrolled, wrong, taken), _nothing, _nothing)),
     ):
         dialog.show()
+        yield f"{name}, without a link", dialog
         dialog.offer(LINK)
         yield f"{name}, before it is looked up", dialog
         _press(dialog)
